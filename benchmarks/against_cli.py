@@ -24,11 +24,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with worktree(options.commit) as old, tempfile.TemporaryDirectory() as directory:
             trees = {_OLD: old, _AGAIN: old, _NEW: ROOT}
             print("case    " + f"{f'{_AGAIN} / {_OLD}':26}{_NEW} / {_OLD}")
-            found = [_compare(case, trees, Path(directory) / case, options) for case in options.case or CASES]
+            ratios_of = [
+                _compare(case, trees, Path(directory) / case, options) for case in options.case or CASES
+            ]
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 2
-    return int(options.at_most is not None and max(found) > options.at_most)
+    return int(options.at_most is not None and max(ratios_of) > options.at_most)
 
 
 def _compare(case: str, trees: dict[str, Path], file: Path, options: argparse.Namespace) -> float:
@@ -37,11 +39,11 @@ def _compare(case: str, trees: dict[str, Path], file: Path, options: argparse.Na
     :return: CPU time of the new tree by that of the old one.
     """
     file.write_text(CASES[case]().as_json())
-    found = [ratios(trees, _OLD, file, options.turns) for _ in range(options.processes)]
+    turns = [ratios(trees, _OLD, file, options.turns) for _ in range(options.processes)]
     shown = f"{case:8}"
     for name in (_AGAIN, _NEW):
-        each = [median(of[name]) for of in found]
-        total = median(ratio for of in found for ratio in of[name])
+        each = [median(of[name]) for of in turns]
+        total = median(ratio for of in turns for ratio in of[name])
         shown += f"{f'{total:.3f} ({min(each):.3f} to {max(each):.3f})':26}"
     print(shown.rstrip(), flush=True)
     return total  # of the last one, which is new

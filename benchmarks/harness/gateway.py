@@ -65,12 +65,12 @@ class Gateway(Gate):
 
     def workers(self) -> list[psutil.Process]:
         """Those of the supervisor."""
-        found = []
+        pids = []
         for process in psutil.Process(self.pid).children():
             with suppress(psutil.Error):
                 if "sluicegate.processes.worker_main" in process.cmdline():
-                    found.append(process)
-        return found
+                    pids.append(process)
+        return pids
 
     def _serves(self, but: int) -> bool:
         """Whether a worker other than this one answers a client."""
@@ -101,20 +101,20 @@ class Knocking:
 @contextmanager
 def knocking(port: int) -> Iterator[Knocking]:
     """Connect some hundred times a second during the block."""
-    found, over = Knocking(), threading.Event()
+    knocked, over = Knocking(), threading.Event()
 
     def knock() -> None:
         while not over.wait(0.003):
             try:
                 socket.create_connection(("127.0.0.1", port), _WAIT_S).close()
-                found.connected += 1
+                knocked.connected += 1
             except OSError as error:
-                found.refused.append(str(error))
+                knocked.refused.append(str(error))
 
     thread = threading.Thread(target=knock)
     thread.start()
     try:
-        yield found
+        yield knocked
     finally:
         over.set()
         thread.join()

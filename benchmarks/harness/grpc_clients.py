@@ -17,10 +17,10 @@ def program(name: str) -> Path:
     :param name: `peer` or `h2spec`.
     :raises UnavailableError: if it was not built.
     """
-    found = ROOT / "deploy/grpc/target" / name
-    if not found.exists():
-        raise UnavailableError(f"{found} is missing: `make grpc-go` builds it with Go 1.19 or later")
-    return found
+    executable = ROOT / "deploy/grpc/target" / name
+    if not executable.exists():
+        raise UnavailableError(f"{executable} is missing: `make grpc-go` builds it with Go 1.19 or later")
+    return executable
 
 
 def start_upstream(stack: ExitStack, directory: Path, port: int) -> Child:
@@ -61,8 +61,10 @@ def publish(
         "seconds": seconds,
         "deadline": f"{deadline_s}s",
     }
-    told = _run("publish", options, seconds)
-    return Published(told["messages"] / told["seconds"], told["p50_ms"], told["p99_ms"], int(told["sent"]))
+    printed = _run("publish", options, seconds)
+    return Published(
+        printed["messages"] / printed["seconds"], printed["p50_ms"], printed["p99_ms"], int(printed["sent"])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ def receive(address: str, *, seconds: float) -> Received:
 
     :raises RuntimeError: if the stream ends.
     """
-    told = _run("receive", {"target": address, "seconds": seconds}, seconds)
-    return Received(told["messages"] / told["seconds"], int(told["taken"]))
+    printed = _run("receive", {"target": address, "seconds": seconds}, seconds)
+    return Received(printed["messages"] / printed["seconds"], int(printed["taken"]))
 
 
 def start_idle(stack: ExitStack, directory: Path, address: str, connections: int) -> Child:
@@ -98,5 +100,5 @@ def start_idle(stack: ExitStack, directory: Path, address: str, connections: int
 def _run(command: str, options: dict[str, object], seconds: float) -> dict[str, float]:
     argv: list[str | Path] = [program("peer"), command]
     argv += [f"-{name}={value}" for name, value in options.items()]
-    told: dict[str, float] = json.loads(run_tool(argv, 120 + 3 * seconds))
-    return told
+    printed: dict[str, float] = json.loads(run_tool(argv, 120 + 3 * seconds))
+    return printed

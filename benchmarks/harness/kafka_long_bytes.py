@@ -60,7 +60,7 @@ def fetch(topics: Mapping[str, range]) -> bytes:
 
 def fetched(topics: Mapping[str, Mapping[int, bytes]]) -> bytes:
     """The answer to it with these records by topic and partition."""
-    told = [
+    topics_ = [
         text(topic)
         + array(
             struct.pack(">ihqqqiii", index, 0, 9, 9, 0, -1, -1, len(records)) + records
@@ -68,7 +68,7 @@ def fetched(topics: Mapping[str, Mapping[int, bytes]]) -> bytes:
         )
         for topic, partitions in topics.items()
     ]
-    return response(struct.pack(">ihi", 0, 0, 0) + array(told))
+    return response(struct.pack(">ihi", 0, 0, 0) + array(topics_))
 
 
 def join(member: str, topics: Iterable[str]) -> bytes:
@@ -139,8 +139,8 @@ def described(topics: Iterable[str]) -> bytes:
     """The answer to it: one broker, and these topics with one partition each."""
     broker = struct.pack(">i", 1) + text("b") + struct.pack(">i", 9092) + b"\xff\xff"
     partition = struct.pack(">hii", 0, 0, 1) + array([bytes(4)]) * 2 + array([])
-    told = (bytes(2) + text(each) + bytes(1) + array([partition]) for each in topics)
-    return response(bytes(4) + array([broker]) + text("c") + struct.pack(">i", 1) + array(told))
+    described_topics = (bytes(2) + text(each) + bytes(1) + array([partition]) for each in topics)
+    return response(bytes(4) + array([broker]) + text("c") + struct.pack(">i", 1) + array(described_topics))
 
 
 def record(value_bytes: int) -> bytes:

@@ -47,16 +47,16 @@ def refused_topics(response: bytes) -> frozenset[str]:
 
     :param response: without its length.
     """
-    found, at = set(), 8
+    refused, at = set(), 8
     for _ in range(struct.unpack_from(">i", response, 4)[0]):
         (length,) = struct.unpack_from(">h", response, at)
         topic, at = response[at + 2 : at + 2 + length].decode(), at + 6 + length
         for _ in range(struct.unpack_from(">i", response, at - 4)[0]):
             (error,) = struct.unpack_from(">h", response, at + 4)
             if error:
-                found.add(topic)
+                refused.add(topic)
             at = _after_partition(response, at)
-    return frozenset(found)
+    return frozenset(refused)
 
 
 def _after_partition(response: bytes, at: int) -> int:

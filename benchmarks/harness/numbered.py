@@ -117,22 +117,22 @@ def stored(bootstrap: str, topic: str) -> Counter[Record]:
 
     :raises RuntimeError: if they cannot all be read.
     """
-    found: Counter[Record] = Counter()
+    records: Counter[Record] = Counter()
     end, deadline = end_offset(bootstrap, topic), time.monotonic() + _READ_S
     client = _reader(bootstrap)
     try:
         client.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-        while found.total() < end:
+        while records.total() < end:
             for message in client.consume(1000, timeout=1):
                 value = message.value()
                 if message.error() is None and value is not None:
                     producer, number = _HEAD.unpack_from(value)
-                    found[producer, number] += 1
+                    records[producer, number] += 1
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{found.total()} of {end} records could be read in {_READ_S} s")
+                raise RuntimeError(f"{records.total()} of {end} records could be read in {_READ_S} s")
     finally:
         client.close()
-    return found
+    return records
 
 
 def account(senders: list[NumberedProducer], kept: Mapping[Record, int]) -> dict[str, float]:

@@ -12,7 +12,7 @@ _ADDRESSES = 8
 _PATIENCE_S = 60.0
 _STEP_S = 0.001
 
-Told = Callable[[bytes, float], None]
+OnAnswer = Callable[[bytes, float], None]
 """Is called with an answer without its length, and how long it took in ms."""
 
 
@@ -20,12 +20,12 @@ class Client(asyncio.Protocol):
     """One connection.
 
     :param request: what it sends each time.
-    :param told: is called with each answer.
+    :param on_answer: is called with each answer.
     """
 
-    def __init__(self, request: bytes, told: Told) -> None:
+    def __init__(self, request: bytes, on_answer: OnAnswer) -> None:
         self._request = request
-        self._told = told
+        self._on_answer = on_answer
         self._received = b""
         self._began = 0.0
         self.is_waiting = False
@@ -48,7 +48,7 @@ class Client(asyncio.Protocol):
         if len(received) >= _LENGTH and len(received) >= _LENGTH + int.from_bytes(received[:_LENGTH]):
             self._received = b""
             self.is_waiting = False
-            self._told(received[_LENGTH:], (time.perf_counter() - self._began) * 1000)
+            self._on_answer(received[_LENGTH:], (time.perf_counter() - self._began) * 1000)
 
     def connection_lost(self, _error: Exception | None) -> None:
         """It is closed."""
@@ -65,7 +65,7 @@ class Turns:
     :param seen: is called with each answer.
     """
 
-    def __init__(self, seen: Told) -> None:
+    def __init__(self, seen: OnAnswer) -> None:
         self._seen = seen
         self._clients: list[Client] = []
         self._turns: Iterator[Client] = iter(())

@@ -47,10 +47,10 @@ def installed(name: str, package: str) -> str:
     :param package: what brings it.
     :raises UnavailableError: if it is not installed.
     """
-    found = shutil.which(name) or shutil.which(name, path=f"/usr/sbin:{Path(sys.executable).parent}")
-    if found is None:
+    executable = shutil.which(name) or shutil.which(name, path=f"/usr/sbin:{Path(sys.executable).parent}")
+    if executable is None:
         raise UnavailableError(f"{name} is not installed ({package})")
-    return found
+    return executable
 
 
 class Gate:

@@ -53,8 +53,8 @@ def python_latencies(
             BESIDE: clients[1].create_producer(topics.beside, max_pending_messages=_MEASURED_PENDING),
         }
         with _flooding(clients[1].create_producer(topics.throttled)):
-            found = _latencies(producers, (warmup_s + seconds) * _PER_S)
-        return {which: latencies[warmup_s * _PER_S :] for which, latencies in found.items()}
+            taken_s = _latencies(producers, (warmup_s + seconds) * _PER_S)
+        return {which: latencies[warmup_s * _PER_S :] for which, latencies in taken_s.items()}
     finally:
         for client in clients:
             client.shutdown()  # a close would wait for what waits of the throttled one
@@ -65,7 +65,7 @@ def _client(route: Route) -> Any:
 
 
 def _latencies(producers: Mapping[str, Any], count: int) -> Mapping[str, list[float]]:
-    found: dict[str, list[float]] = {which: [] for which in producers}
+    taken_s: dict[str, list[float]] = {which: [] for which in producers}
     receipts, value = Receipts(len(producers) * count), bytes(_MESSAGE_BYTES)
 
     def received(latencies: list[float], sent: float, result: object, message: object) -> None:
@@ -75,9 +75,9 @@ def _latencies(producers: Mapping[str, Any], count: int) -> Mapping[str, list[fl
     turns = [list(producers.items()), list(producers.items())[::-1]]
     for number in paced(count, _PER_S):
         for which, producer in turns[number % 2]:  # each is the first as often
-            producer.send_async(value, partial(received, found[which], time.perf_counter()))
+            producer.send_async(value, partial(received, taken_s[which], time.perf_counter()))
     receipts.wait(_ANSWER_S)
-    return found
+    return taken_s
 
 
 @contextmanager
@@ -113,9 +113,9 @@ def java_latencies(route: Route, topics: Topics, *, warmup_s: int, seconds: int)
         *map(str, (warmup_s, seconds, _PER_S, _OTHER_PER_S)),
         *(topics.alone, topics.beside, topics.throttled),
     ]
-    found: dict[str, list[float]] = defaultdict(list)
+    latencies: dict[str, list[float]] = defaultdict(list)
     for line in run_tool(command, warmup_s + seconds + _ANSWER_S).splitlines():
         which, _, taken = line.partition(" ")
         if taken.isdigit():
-            found[which].append(int(taken) / 1e9)
-    return found
+            latencies[which].append(int(taken) / 1e9)
+    return latencies

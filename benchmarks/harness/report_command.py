@@ -131,8 +131,8 @@ def _of_events(folder: Path) -> dict[str, float]:
     for file in folder.iterdir():
         for line in file.read_text().splitlines():
             if line[:60].startswith(_JOBS):
-                told = json.loads(line)
-                times_ms.append(told.get("Submission Time") or told["Completion Time"])
+                event = json.loads(line)
+                times_ms.append(event.get("Submission Time") or event["Completion Time"])
             if '"SparkListenerTaskEnd"' not in line[:60]:
                 continue
             metrics = json.loads(line).get("Task Metrics") or {}

@@ -65,8 +65,8 @@ class Arms(ABC, Generic[ArmT]):
                 self._started[name] = start()
             except UnavailableError as reason:
                 self._started[name] = reason
-        found = self._started[name]
-        if isinstance(found, UnavailableError):
-            raise found
-        started: T = found
-        return started
+        outcome = self._started[name]
+        if isinstance(outcome, UnavailableError):
+            raise outcome
+        made: T = outcome
+        return made

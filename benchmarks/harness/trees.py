@@ -115,7 +115,7 @@ def ratios(trees: Mapping[str, Path], base: str, conversation: Path, turns: int)
     :param turns: replays of each; their order is random.
     :raises RuntimeError: if a tree does not take the conversation, or sends much more or less than the base.
     """
-    found: dict[str, list[float]] = {name: [] for name in trees if name != base}
+    by_tree: dict[str, list[float]] = {name: [] for name in trees if name != base}
     with ExitStack() as stack:
         processes = {
             name: stack.enter_context(ReplayProcess(tree, conversation)) for name, tree in trees.items()
@@ -124,10 +124,10 @@ def ratios(trees: Mapping[str, Path], base: str, conversation: Path, turns: int)
             process.wait_ready()
         for _ in range(turns):
             taken = {name: processes[name].replay() for name in random.sample(list(trees), len(trees))}
-            for name, of_name in found.items():
+            for name, of_name in by_tree.items():
                 _check_alike(name, taken[name], taken[base])
                 of_name.append(taken[name].cpu_ns / taken[base].cpu_ns)
-    return found
+    return by_tree
 
 
 def _check_alike(name: str, turn: Turn, base: Turn) -> None:

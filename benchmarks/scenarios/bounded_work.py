@@ -198,13 +198,13 @@ def _sweep(scale: int) -> list[float]:
         cache.get(f"topic-{number}", False, NOW_NS)
     cache.replace()
     slices = cache.drop_unused()
-    found: list[float] = []
+    times: list[float] = []
     while True:
         began = time.thread_time_ns()
         is_over = next(slices, _OVER) is _OVER
-        found.append((time.thread_time_ns() - began) / 1e6)
+        times.append((time.thread_time_ns() - began) / 1e6)
         if is_over:
-            return found
+            return times
 
 
 _CASES: Mapping[str, Callable[[int], list[float]]] = {

@@ -110,14 +110,14 @@ class _Renewals:
         shutil.copy(pair.cert, self._files.cert)
         shutil.copy(other.key if is_broken else pair.key, self._files.key)
         self._gateway.worker().renew_tls()
-        while (told := self._told())["successful"] is is_broken or told["renewals"] == before - is_broken:  # noqa: ASYNC110
+        while (tls := self._told())["successful"] is is_broken or tls["renewals"] == before - is_broken:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         self._good = self._good if is_broken else pair
         self.wrong += (await self.connect()).end() != self._good.der
 
     def _told(self) -> dict[str, int]:
-        [told] = self._gateway.worker().snapshot()["tls"]
-        return dict(told)
+        [tls] = self._gateway.worker().snapshot()["tls"]
+        return dict(tls)
 
 
 def _certificates(bench: Bench, _name: str, quick: bool) -> dict[str, float]:

@@ -96,9 +96,9 @@ class _Changes:
         process = await asyncio.create_subprocess_exec(
             program, *arguments, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
         )
-        _, told = await process.communicate()
+        _, errors = await process.communicate()
         if process.returncode != expected:
-            raise RuntimeError(f"the command ends with {process.returncode}: {told.decode()}")
+            raise RuntimeError(f"the command ends with {process.returncode}: {errors.decode()}")
 
 
 async def _measured(gate: Gate, document: Path, clients: int, count: int) -> dict[str, float]:

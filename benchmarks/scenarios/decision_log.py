@@ -383,7 +383,7 @@ def _produce(bootstrap: str, number: int, messages: int) -> int:
     rng = random.Random(number)
     refused = 0
 
-    def told(error: KafkaError | None, _message: object) -> None:
+    def delivered(error: KafkaError | None, _message: object) -> None:
         nonlocal refused
         if error is not None:
             if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
@@ -403,7 +403,7 @@ def _produce(bootstrap: str, number: int, messages: int) -> int:
         size = 10_000 if rng.random() < 0.02 else min(int(rng.lognormvariate(6.0, 0.8)), 8_000)
         while True:
             try:
-                producer.produce(f"shop.orders-{rng.randrange(6)}", bytes(size), on_delivery=told)
+                producer.produce(f"shop.orders-{rng.randrange(6)}", bytes(size), on_delivery=delivered)
                 break
             except BufferError:
                 producer.poll(0.1)

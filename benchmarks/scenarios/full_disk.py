@@ -54,21 +54,21 @@ async def _measure(stack: ExitStack, directory: Path, full_s: float) -> dict[str
             finally:
                 load.is_over = True
                 await sending
-        found = await asyncio.to_thread(_settled, gate)
+        counters = await asyncio.to_thread(_settled, gate)
         await asyncio.to_thread(gate.child.stop)
     rows = sum(row["decisions"] for row in read_decisions(state / "decisions").to_pylist())
-    if rows != found["emitted"]:
-        raise RuntimeError(f"{found['emitted']:.0f} decisions are said to be written, {rows} can be read")
+    if rows != counters["emitted"]:
+        raise RuntimeError(f"{counters['emitted']:.0f} decisions are said to be written, {rows} can be read")
     if load.failed:
         raise RuntimeError(f"{load.failed} messages of legal size failed")
     return {
         "lines_while_full": float(while_full),
         "back_s": back_s,
-        "decided": found["decided"],
-        "dropped": found["dropped"],
-        "uncounted": found["decided"] - found["emitted"] - found["dropped"],
+        "decided": counters["decided"],
+        "dropped": counters["dropped"],
+        "uncounted": counters["decided"] - counters["emitted"] - counters["dropped"],
         "refused": float(load.refused),
-        "journal_lost": found["journal_lost"],
+        "journal_lost": counters["journal_lost"],
         "files_left": float(len(parquet_files(state / "decisions")) + len(spools(state / "decisions"))),
     }
 
@@ -117,18 +117,20 @@ def _back(gate: Gate) -> float:
 
 def _settled(gate: Gate) -> dict[str, float]:
     """Counters of the decision log once nothing is queued."""
-    found: dict[str, float] = {"queued": 1.0}
+    counters: dict[str, float] = {"queued": 1.0}
     deadline = time.monotonic() + 30
     before: dict[str, float] = {}
-    while (found["queued"] or found != before) and time.monotonic() < deadline:
+    while (counters["queued"] or counters != before) and time.monotonic() < deadline:
         time.sleep(2)  # longer than between two reports of the worker
-        before, found = found, _counters(gate)
-    return found
+        before, counters = counters, _counters(gate)
+    return counters
 
 
 def _counters(gate: Gate) -> dict[str, float]:
-    found = gate.metrics().items()
-    return {name[len(_LOG) :].removesuffix("_total"): value for name, value in found if name.startswith(_LOG)}
+    samples = gate.metrics().items()
+    return {
+        name[len(_LOG) :].removesuffix("_total"): value for name, value in samples if name.startswith(_LOG)
+    }
 
 
 SCENARIOS = (

@@ -105,10 +105,10 @@ async def _aio_in_turn(
     times: tuple[list[float], list[float]] = [], []
     both: Any = [channel.unary_unary(_METHOD) for channel in (to_empty, to_policy)]
     for number in range(2 + calls // _BATCH):
-        for call, found in zip(both, times, strict=True):
+        for call, times_ in zip(both, times, strict=True):
             taken = await batch(call)
             if number >= 2:  # the first batches warm up
-                found.append(taken)
+                times_.append(taken)
     return times
 
 
@@ -166,12 +166,12 @@ def _sync_in_turn(
     times: tuple[list[float], list[float]] = [], []
     both: Any = [channel.unary_unary(_METHOD) for channel in (to_empty, to_policy)]
     for number in range(2 + calls // _BATCH):
-        for call, found in zip(both, times, strict=True):
+        for call, times_ in zip(both, times, strict=True):
             start = time.perf_counter_ns()
             for _ in range(_BATCH):
                 call(_REQUEST)
             if number >= 2:
-                found.append((time.perf_counter_ns() - start) / _BATCH / 1000)
+                times_.append((time.perf_counter_ns() - start) / _BATCH / 1000)
     return times
 
 

@@ -29,14 +29,14 @@ def compare(seen: Mapping[str, list[float]]) -> dict[str, float]:
     """
     if not seen.get(ALONE) or not seen.get(BESIDE):
         raise RuntimeError(f"messages of {sorted(seen)} only")
-    found = {
+    latencies = {
         f"{which}_p{share}_ms": 1e3 * percentile(seen[which], share / 100)
         for which in (ALONE, BESIDE)
         for share in (50, 99)
     }
-    return found | {
+    return latencies | {
         "beside_max_ms": 1e3 * max(seen[BESIDE]),
-        "p99_of_alone": found["beside_p99_ms"] / found["alone_p99_ms"],
+        "p99_of_alone": latencies["beside_p99_ms"] / latencies["alone_p99_ms"],
     }
 
 

@@ -66,8 +66,8 @@ def _delay(bench: Bench, name: str, quick: bool) -> dict[str, float]:
         for each, arrived in arrivals.items():
             client.subscribe(topic, each, _TYPES[each], message_listener=arrived)
         _send(client, topic, count, asked=asked)
-        found = [arrived.values(each) for each, arrived in arrivals.items()]
-    return {key: value for values in found for key, value in values.items()}
+        delays = [arrived.values(each) for each, arrived in arrivals.items()]
+    return {key: value for values in delays for key, value in values.items()}
 
 
 def _send(client: Any, topic: str, count: int, *, asked: bool) -> None:

@@ -63,12 +63,12 @@ class _Reading:
         self._times_ms.clear()
         cpu_ns = procfs.thread_cpu_ns(self._worker)
         await asyncio.sleep(self._turn_s)
-        found, cpu_ns = self._times_ms, procfs.thread_cpu_ns(self._worker) - cpu_ns
+        times_ms, cpu_ns = self._times_ms, procfs.thread_cpu_ns(self._worker) - cpu_ns
         return {
-            "p50_ms": percentile(found, 0.5),
-            "p99_ms": percentile(found, 0.99),
-            "requests_per_s": len(found) / self._turn_s,
-            "relay_cpu_us": cpu_ns / 1000 / len(found),
+            "p50_ms": percentile(times_ms, 0.5),
+            "p99_ms": percentile(times_ms, 0.99),
+            "requests_per_s": len(times_ms) / self._turn_s,
+            "relay_cpu_us": cpu_ns / 1000 / len(times_ms),
         }
 
 

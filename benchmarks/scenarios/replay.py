@@ -61,9 +61,9 @@ def _seconds(spark: "SparkSession", log: Path, file: Path, limit: int, rows: int
 
     file.write_text(_POLICIES % limit)
     started = time.perf_counter()
-    found = replay(spark, log, read_candidate(file)).frame.collect()
+    outcomes = replay(spark, log, read_candidate(file)).frame.collect()
     seconds = time.perf_counter() - started
-    asked, refused = (sum(row[name] for row in found) for name in ("operations", "refused"))
+    asked, refused = (sum(row[name] for row in outcomes) for name in ("operations", "refused"))
     if asked != rows or not refused:
         raise RuntimeError(f"{asked:,} of {rows:,} decisions were replayed, {refused:,} refused")
     return seconds

@@ -66,8 +66,8 @@ def _end_to_end(bench: Bench, _: str, quick: bool) -> dict[str, float]:
     directory = bench.directory / f"run-{rows}"
     if not directory.exists():
         synthetic.write_comparison(directory, rows)
-    found = report_command.measured(directory, bench.directory, _TIMEOUT_S)
-    return {name: found[name] for name in ("all_s", "page_kib")}
+    measured = report_command.measured(directory, bench.directory, _TIMEOUT_S)
+    return {name: measured[name] for name in ("all_s", "page_kib")}
 
 
 def _observed_run(bench: Bench, rows: int) -> Path:

@@ -17,7 +17,7 @@ from sluicegate_reports.commands.charging import usage
 from sluicegate_reports.commands.compact import compact
 from sluicegate_reports.commands.locations import FOLDER, NEW_FILE, NEW_FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, spark, write
-from sluicegate_reports.model.places import Place, PlaceError, told
+from sluicegate_reports.model.places import Place, PlaceError, one_line
 
 
 @click.command("replay")
@@ -47,10 +47,10 @@ def replay(log: Place, file: Path, changes: tuple[str, ...], out: Place | None, 
         sys.exit(Unusable.exit_code)
     with spark("sluicegate report replay", log) as session:
         try:
-            found = job.findings(job.replay(session, log, candidate))
+            results = job.findings(job.replay(session, log, candidate))
         except job.ReplayError as error:
             raise Unusable(str(error)) from None
-    output.deliver(found, out, chosen)
+    output.deliver(results, out, chosen)
 
 
 @click.command("recommend")
@@ -84,20 +84,20 @@ def recommend(
     progress = _part("spark.progress")
     try:
         with progress.working("recommend"):
-            found = job.recommend(log, head_room=head_room, apply=apply)
+            recommendation = job.recommend(log, head_room=head_room, apply=apply)
     except (job.RecommendError, PlaceError) as error:
         raise Unusable(str(error)) from None
-    text = writing.policy_file(found.plan)
+    text = writing.policy_file(recommendation.plan)
     if policies is not None:
         write(policies, text)
-        output.deliver(found.results, out, chosen)
+        output.deliver(recommendation.results, out, chosen)
         echo(
             "",
             f"policies written to {policies}: put your brokers in, then `sluicegate check {policies}`",
         )
         return
     if out is not None:
-        write(out, output.rendered(found.results, chosen))
+        write(out, output.rendered(recommendation.results, chosen))
     echo_document(text)
 
 
@@ -129,12 +129,12 @@ def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, fo
     job, progress = _part("jobs.follow"), _part("spark.progress")
     try:
         with progress.working("follow"):
-            found = job.findings(job.follow(log, state, files_per_batch=files_per_batch))
+            results = job.findings(job.follow(log, state, files_per_batch=files_per_batch))
     except (job.FollowError, PlaceError) as error:
         raise Unusable(str(error)) from None
     except OSError as error:
-        raise Unusable(f"cannot write {str(state)!r}: {told(error)}") from None
-    output.deliver(found, out, chosen)
+        raise Unusable(f"cannot write {str(state)!r}: {one_line(error)}") from None
+    output.deliver(results, out, chosen)
 
 
 def _part(name: str) -> Any:

@@ -9,7 +9,7 @@ from sluicegate.host.children import python_command
 from sluicegate.output import echo
 from sluicegate_reports.commands.locations import FOLDER
 from sluicegate_reports.commands.usage import Unusable, need_java, not_installed, spark_classes
-from sluicegate_reports.model.places import Place, told
+from sluicegate_reports.model.places import Place, one_line
 from sluicegate_reports.spark.class_archive import ClassArchive
 
 
@@ -33,7 +33,8 @@ def archive_classes(directory: Place) -> None:
     except OSError as error:
         where = str(archive.path.parent)
         raise Unusable(
-            f"cannot write {where!r}: {told(error)}; set XDG_CACHE_HOME to a directory that can be written"
+            f"cannot write {where!r}: {one_line(error)}; set XDG_CACHE_HOME to a directory that can "
+            "be written"
         ) from None
     _report(archive)
 

@@ -10,7 +10,7 @@ import click
 from sluicegate_reports.commands import output
 from sluicegate_reports.commands.locations import FOLDER, NEW_FILE
 from sluicegate_reports.commands.usage import Unusable, not_installed
-from sluicegate_reports.model.places import Place, told
+from sluicegate_reports.model.places import Place, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,14 +66,14 @@ def usage(
         raise not_installed(error) from None
     try:
         with _written(csv_file, parquet) as write:
-            found = job.usage(log, _day(since), _day(before), write, burst_seconds)
+            summed = job.usage(log, _day(since), _day(before), write, burst_seconds)
         if service_level is not None:
-            _write_level(found.level, service_level)
+            _write_level(summed.level, service_level)
     except job.UsageError as error:
         raise Unusable(str(error)) from None
     except OSError as error:
-        raise Unusable(told(error)) from None
-    output.deliver(job.findings(found), out, chosen)
+        raise Unusable(one_line(error)) from None
+    output.deliver(job.findings(summed), out, chosen)
 
 
 def _day(time: datetime | None) -> date | None:

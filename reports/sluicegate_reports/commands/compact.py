@@ -9,7 +9,7 @@ from sluicegate.output import echo
 from sluicegate_reports.commands.locations import FOLDER, NEW_FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed
 from sluicegate_reports.model.listing import is_table
-from sluicegate_reports.model.places import Place, told
+from sluicegate_reports.model.places import Place, one_line
 
 if TYPE_CHECKING:
     from sluicegate_reports.spark.delta_table import Recorded
@@ -57,7 +57,7 @@ def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
         done = compaction.compact(source, copy, day)
         recorded = record(copy) if record else None
     except OSError as error:
-        raise Unusable(told(error)) from None
+        raise Unusable(one_line(error)) from None
     for left in done.left_out:
         echo(f"{left.path} is left out: it {left.reason}", err=True)
     echo(f"{done.rows:,} rows of {len(done.sources):,} files are now in {len(done.written):,} files")

@@ -45,11 +45,11 @@ def clients_table(directory: Path, arms: Sequence[Arm], *, plain: bool) -> Table
     for heading in COLUMNS:
         table.add_column(heading, justify="right", overflow="fold")
     for arm in arms:
-        found = counts.get((arm.system, arm.door))
-        if found is None:
+        counted_here = counts.get((arm.system, arm.door))
+        if counted_here is None:
             table.add_row(f"{arm.name}: {arm.missing or 'nothing was written down'}")
         else:
-            table.add_row(arm.name, *(f"{found[what]:,}" for what in COLUMNS.values()))
+            table.add_row(arm.name, *(f"{counted_here[what]:,}" for what in COLUMNS.values()))
     return table
 
 

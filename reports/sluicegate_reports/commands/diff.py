@@ -11,7 +11,7 @@ from sluicegate_reports.commands import output
 from sluicegate_reports.commands.fail_on import Wanted, option
 from sluicegate_reports.commands.locations import FILE
 from sluicegate_reports.commands.usage import Unusable
-from sluicegate_reports.model.places import Place, told
+from sluicegate_reports.model.places import Place, one_line
 
 if TYPE_CHECKING:
     from sluicegate_reports.model.results import Results
@@ -59,10 +59,10 @@ def trend(
 
 
 def _comparison(file: Place) -> "Results":
-    found = read_results(file)
-    if found.verdict is None:
+    results = read_results(file)
+    if results.verdict is None:
         raise Unusable(f"{str(file)!r}: not the results of a comparison, but of another command")
-    return found
+    return results
 
 
 def read_results(file: Place) -> "Results":
@@ -75,6 +75,6 @@ def read_results(file: Place) -> "Results":
     try:
         return from_json(file.read_bytes())
     except OSError as error:
-        raise Unusable(f"cannot read {str(file)!r}: {told(error)}") from None
+        raise Unusable(f"cannot read {str(file)!r}: {one_line(error)}") from None
     except ResultsError as error:
         raise Unusable(f"{str(file)!r}: {error}") from None

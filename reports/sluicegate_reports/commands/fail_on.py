@@ -21,17 +21,17 @@ Wanted: TypeAlias = tuple[str, float | None]
 def _read(ctx: click.Context, param: click.Parameter, given: Sequence[str]) -> tuple[Wanted, ...]:
     wanted: list[Wanted] = []
     for text in given:
-        found = _FORM.fullmatch(text)
-        if found is None:
+        match = _FORM.fullmatch(text)
+        if match is None:
             _refuse(text, ctx, param)
-        bound = found[2]
+        bound = match[2]
         try:
             value = None if bound is None else float(bound)
         except ValueError:
             _refuse(text, ctx, param)
         if value is not None and not math.isfinite(value):
             _refuse(text, ctx, param)
-        wanted.append((found[1], value))
+        wanted.append((match[1], value))
     return tuple(wanted)
 
 

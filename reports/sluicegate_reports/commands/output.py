@@ -12,8 +12,7 @@ from sluicegate.output import echo, echo_document
 from sluicegate_reports.commands.fail_on import Wanted, decisive, end
 from sluicegate_reports.commands.locations import NEW_FILE, NEW_FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, write
-from sluicegate_reports.model.places import Place
-from sluicegate_reports.model.places import told as told_error
+from sluicegate_reports.model.places import Place, one_line
 
 if TYPE_CHECKING:
     from sluicegate_reports.model.results import Results
@@ -118,8 +117,8 @@ def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[
 
 def _tables() -> tuple[Place | None, bool]:
     """The directory for tables, and whether they are to be Delta tables."""
-    told = click.get_current_context().meta.get(_TABLES_KEY, {})
-    return told.get("tables"), bool(told.get("delta"))
+    options = click.get_current_context().meta.get(_TABLES_KEY, {})
+    return options.get("tables"), bool(options.get("delta"))
 
 
 def _check_tables() -> None:
@@ -139,7 +138,7 @@ def _write_tables(results: "Results") -> None:
     try:
         names = write_tables(results, folder, delta=delta)
     except OSError as error:
-        raise Unusable(f"cannot write to {str(folder)!r}: {told_error(error)}") from None
+        raise Unusable(f"cannot write to {str(folder)!r}: {one_line(error)}") from None
     echo("", f"{len(names)} tables written to {folder}: {', '.join(names)}", err=True)
 
 

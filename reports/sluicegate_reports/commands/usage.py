@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sluicegate_reports.model.places import Location, Place, PlaceError, place, spark_settings, told
+from sluicegate_reports.model.places import Location, Place, PlaceError, one_line, place, spark_settings
 from sluicegate_reports.runner.brokers.jars import S3, cache, folder, has_jars, java_version
 from sluicegate_reports.spark.class_archive import ClassArchive
 
@@ -43,15 +43,15 @@ def need_java() -> None:
     """
     if "SPARK_REMOTE" in os.environ:
         return
-    found = java()
-    if found is None:
+    launcher = java()
+    if launcher is None:
         home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME={home} holds none" if home else "there is none"
         raise Unusable(f"Spark needs Java {JAVA} or later, and {where}: {_REMEDY}")
-    major = re.match(r"(?:1\.)?(\d+)", java_version(found))
+    major = re.match(r"(?:1\.)?(\d+)", java_version(launcher))
     # Where it does not say, Spark has to judge.
     if major and int(major[1]) < JAVA:
-        raise Unusable(f"Spark needs Java {JAVA} or later, and {found} is Java {major[1]}: {_REMEDY}")
+        raise Unusable(f"Spark needs Java {JAVA} or later, and {launcher} is Java {major[1]}: {_REMEDY}")
 
 
 def java() -> str | None:
@@ -147,4 +147,4 @@ def write(out: Location, text: str) -> None:
     try:
         place(out).write_bytes(text.encode())
     except OSError as error:
-        raise Unusable(f"cannot write {str(out)!r}: {told(error)}") from None
+        raise Unusable(f"cannot write {str(out)!r}: {one_line(error)}") from None

@@ -19,21 +19,21 @@ _SET_S = 1.0
 """Smaller steps are drift, which is followed."""
 
 
-def with_causes(index: int, trial: Trial, figures: Figures, finding: Finding, found: Measures) -> Finding:
+def with_causes(index: int, trial: Trial, figures: Figures, finding: Finding, measures: Measures) -> Finding:
     """A finding with what explains it; one that is kept needs no cause.
 
     :param index: the trial's place in the run's list.
     """
-    told: list[Cause] = []
+    causes_found: list[Cause] = []
     if finding.verdict in _EXPLAINED:
-        rows = [row for row in found.causes if row["lane"] == index]
-        steps = list(_steps(trial, found)) if measured_as(trial).family is Family.RATE else []
+        rows = [row for row in measures.causes if row["lane"] == index]
+        steps = list(_steps(trial, measures)) if measured_as(trial).family is Family.RATE else []
         # Where a clock was set forward, its log seems to have a gap.
-        told = [_told(row) for row in rows if not (row["kind"] == causes.LOG_GAP and steps)] + steps
+        causes_found = [_told(row) for row in rows if not (row["kind"] == causes.LOG_GAP and steps)] + steps
     elif finding.verdict is Verdict.NOT_REACHED and measured_as(trial).family is Family.RATE:
-        told = [_too_slow(trial, figures)]
-    text = "; ".join([finding.text, *(cause.text for cause in told)])
-    return replace(finding, text=text, causes=tuple(told)) if told else finding
+        causes_found = [_too_slow(trial, figures)]
+    text = "; ".join([finding.text, *(cause.text for cause in causes_found)])
+    return replace(finding, text=text, causes=tuple(causes_found)) if causes_found else finding
 
 
 def _told(row: Row) -> Cause:
@@ -59,9 +59,9 @@ def _text(row: Row) -> str:
     raise AssertionError(row["kind"])
 
 
-def _steps(trial: Trial, found: Measures) -> Iterator[Cause]:
+def _steps(trial: Trial, measures: Measures) -> Iterator[Cause]:
     """Where a gateway's clock was set."""
-    clocks = found.clocks.get((trial.system, trial.door), ())
+    clocks = measures.clocks.get((trial.system, trial.door), ())
     begin_us, end_us = microseconds(trial.start), microseconds(trial.end)
     for (_, before_us), (at_us, after_us) in pairwise(clocks):
         at_s, step_s = (at_us - begin_us) / 1e6, (after_us - before_us) / 1e6

@@ -13,10 +13,10 @@ _TOLD_US = 100
 """Smaller differences are not reported: a thread may wait this long before it reads a clock."""
 
 
-def skews(facts: RunFacts, found: Measures) -> Iterator[Skew]:
+def skews(facts: RunFacts, measures: Measures) -> Iterator[Skew]:
     """What the runner asked before each arm, then what messages show of each gateway and client."""
     yield from facts.skews
-    for row in found.skews:
+    for row in measures.skews:
         low, high = row["at_least_us"], row["at_most_us"]
         client = _ALL if row["who"] == EVERYBODY else row["who"]
         of = "" if row["who"] == EVERYBODY else " of this client"
@@ -34,27 +34,27 @@ def skews(facts: RunFacts, found: Measures) -> Iterator[Skew]:
         )
 
 
-def spans(found: Measures) -> Iterator[ClockSpan]:
+def spans(measures: Measures) -> Iterator[ClockSpan]:
     """By how much gateways' clocks were taken to be ahead."""
-    for (system, door), told in found.clocks.items():
-        for since_us, us in told:
+    for (system, door), steps in measures.clocks.items():
+        for since_us, us in steps:
             yield ClockSpan(system, door, moment(since_us), us)
 
 
-def notes(found: Measures) -> Iterator[str]:
+def notes(measures: Measures) -> Iterator[str]:
     """Clocks that disagree, and what was done about it."""
     arms: dict[tuple[str, str], Rows] = {}
-    for row in found.skews:
+    for row in measures.skews:
         arms.setdefault((row["system"], row["door"]), []).append(row)
     for (system, door), rows in arms.items():
         yield from _of_arm(f"{system} {door}", rows)
 
 
 def _of_arm(name: str, rows: Rows) -> Iterator[str]:
-    told = [row for row in rows if row["who"] == EVERYBODY] or rows
-    for row in told:
+    chosen = [row for row in rows if row["who"] == EVERYBODY] or rows
+    for row in chosen:
         low, high = row["at_least_us"], row["at_most_us"]
-        which = name if len(told) == 1 else f"{name}, gate {row['gateway']}, client {row['who']}"
+        which = name if len(chosen) == 1 else f"{name}, gate {row['gateway']}, client {row['who']}"
         least, most = min(low, high), max(low, high)
         if low - high >= _TOLD_US:
             drift = f"{(low - high) / 1000:,.1f} ms"

@@ -11,7 +11,7 @@ from sluicegate_reports.jobs.causes import with_causes
 from sluicegate_reports.jobs.costs import costs, priced
 from sluicegate_reports.jobs.figures import figures_of, source_of
 from sluicegate_reports.jobs.further import further, rows_kept
-from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
+from sluicegate_reports.jobs.incomplete import Incomplete, by_the_rest, certain
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
@@ -71,22 +71,22 @@ def _compared(
     logs = {name: log for name, log in ((DECISIONS, decisions), (OBSERVATIONS, observations)) if log.rows}
     read_until = {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until}
     if not logs:
-        found = Measures()
+        measures = Measures()
     elif spark is None:
         sources = {name: Source(log.paths, log.spools, kept[name]) for name, log in logs.items()}
-        found = measure(
+        measures = measure(
             run.trials,
             packed_here(sources),
             read_until,
-            told=logs,
+            available=logs,
         )
     else:
-        found = _in_spark(spark, run, logs, kept, read_until)
+        measures = _in_spark(spark, run, logs, kept, read_until)
     lacking = Incomplete.of(decisions, observations)
-    found = certain(found, run.trials, lacking)
-    findings = list(strays.explained(run.trials, judged(run, found, lacking), astray))
+    measures = certain(measures, run.trials, lacking)
+    findings = list(strays.explained(run.trials, judged(run, measures, lacking), astray))
     notes = (*_notes(listed.folder, run, decisions, observations), *strays.notes(astray))
-    return results_of(run, found, notes, findings), findings
+    return results_of(run, measures, notes, findings), findings
 
 
 def _in_spark(
@@ -106,13 +106,13 @@ def _in_spark(
     with planned_for(spark, sum(log.rows for log in logs.values())):
         sources = {name: source(name, log) for name, log in logs.items()}
         packed = packed_in_tasks(spark, sources, cuts=cuts(run, logs.values()))
-        found = measure(run.trials, packed, read_until, told=logs)
+        measures = measure(run.trials, packed, read_until, available=logs)
         seen = logs.get(OBSERVATIONS)
         rows = rows_kept(seen.frame(spark), kept[OBSERVATIONS]) if seen else None
-        return replace(found, further=further(spark, run.trials, rows))
+        return replace(measures, further=further(spark, run.trials, rows))
 
 
-def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequence[Finding]:
+def judged(run: Run, measures: Measures, lacking: Incomplete = _COMPLETE) -> Sequence[Finding]:
     """What was found of each trial, in the run's order.
 
     :param lacking: which files lack a part.
@@ -122,49 +122,51 @@ def judged(run: Run, found: Measures, lacking: Incomplete = _COMPLETE) -> Sequen
         tried.setdefault((trial.system, trial.door, trial.topic), set()).add(trial.policy)
     findings = []
     for number, trial in enumerate(run.trials):
-        figures = figures_of(number, trial, found)
+        figures = figures_of(number, trial, measures)
         others = tried[trial.system, trial.door, trial.topic] - {trial.policy}
         if figures.get("otherwise") and not figures.get("limited") and not others:
             # Nothing else is set there that could have refused all that this limit should have.
             figures = {**figures, "misattributed": figures["otherwise"]}
-        if others and not trial.saturated and source_of(number, found) == CLIENTS:
+        if others and not trial.saturated and source_of(number, measures) == CLIENTS:
             # Without a log it is unknown which of them held the clients back.
             figures = {**figures, "used": None}
-        finding = with_causes(number, trial, figures, judge(trial, figures), found)
-        findings.append(told(number, trial, figures, finding, found, lacking))
+        finding = with_causes(number, trial, figures, judge(trial, figures), measures)
+        findings.append(by_the_rest(number, trial, figures, finding, measures, lacking))
     return findings
 
 
 def results_of(
-    run: Run, found: Measures, notes: Sequence[str] = (), findings: Sequence[Finding] | None = None
+    run: Run, measures: Measures, notes: Sequence[str] = (), findings: Sequence[Finding] | None = None
 ) -> Results:
     """Assemble the results.
 
     :param notes: what is missing or was left out.
     :param findings: of the trials, see `judged`, if they were made before.
     """
-    findings = judged(run, found) if findings is None else findings
-    matrix = tuple(_cells(run, findings, first_rows(run.trials, findings, found), found))
+    findings = judged(run, measures) if findings is None else findings
+    matrix = tuple(_cells(run, findings, first_rows(run.trials, findings, measures), measures))
     sections = (
-        *reasons(run, findings, found),
-        *policy_sections(run, findings, found),
-        *overall_sections(run, found),
+        *reasons(run, findings, measures),
+        *policy_sections(run, findings, measures),
+        *overall_sections(run, measures),
     )
     shown = {table.name for section in sections for table in section.tables}
     return Results(
         run=replace(
-            run.facts, skews=tuple(clocks.skews(run.facts, found)), clocks=tuple(clocks.spans(found))
+            run.facts, skews=tuple(clocks.skews(run.facts, measures)), clocks=tuple(clocks.spans(measures))
         ),
         verdict=worst(cell.verdict for cell in matrix),
         matrix=tuple(cell if cell.rows in shown else replace(cell, rows="") for cell in matrix),
         sections=sections,
-        thresholds=tuple(thresholds(run, matrix, found)),
-        notes=(*notes, *_unseen(run, found), *clocks.notes(found)),
+        thresholds=tuple(thresholds(run, matrix, measures)),
+        notes=(*notes, *_unseen(run, measures), *clocks.notes(measures)),
     )
 
 
-def _cells(run: Run, findings: Sequence[Finding], rows: Mapping[int, int], found: Measures) -> Iterator[Cell]:
-    cost = costs(run, found)
+def _cells(
+    run: Run, findings: Sequence[Finding], rows: Mapping[int, int], measures: Measures
+) -> Iterator[Cell]:
+    cost = costs(run, measures)
     by_place: dict[tuple[str, str, str], list[tuple[Finding, int]]] = {}
     for number, (trial, finding) in enumerate(zip(run.trials, findings, strict=True)):
         by_place.setdefault((trial.policy, trial.system, trial.door), []).append((finding, rows[number]))
@@ -226,12 +228,12 @@ def _notes(directory: Place, run: Run, decisions: Log, observations: Log) -> Ite
             yield f"{arm[0]} {arm[1]}: tried, but not among the run's arms"
 
 
-def _unseen(run: Run, found: Measures) -> Iterator[str]:
+def _unseen(run: Run, measures: Measures) -> Iterator[str]:
     """Arms that were played and left no trace: their part of the logs is lost."""
-    apart = (found.latencies, found.deliveries, found.costs, found.holds)
+    apart = (measures.latencies, measures.deliveries, measures.costs, measures.holds)
     seen = {(row["system"], row["door"]) for rows in apart for row in rows}
-    by_number = (*found.attachments, *found.bounded, *found.delays, *found.unacked)
-    lanes = (*found.seconds, *found.judged)
+    by_number = (*measures.attachments, *measures.bounded, *measures.delays, *measures.unacked)
+    lanes = (*measures.seconds, *measures.judged)
     numbers = {row["trial"] for row in by_number} | {row["lane"] for row in lanes}
     seen |= {(run.trials[number].system, run.trials[number].door) for number in numbers}
     for arm in run.facts.arms if seen else ():  # an empty log is reported elsewhere

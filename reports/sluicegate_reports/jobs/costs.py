@@ -16,7 +16,7 @@ _Place: TypeAlias = tuple[str, str, str, str]
 """System, door, topic and phase."""
 
 
-def costs(run: Run, found: Measures) -> Mapping[tuple[str, str, str], Cost]:
+def costs(run: Run, measures: Measures) -> Mapping[tuple[str, str, str], Cost]:
     """The cost of each cell, by policy, system and door; of several topics and phases the median.
 
     A phase counts in which clients are not planned to be held: for a rate one that stays below it. With no
@@ -27,20 +27,20 @@ def costs(run: Run, found: Measures) -> Mapping[tuple[str, str, str], Cost]:
     for place, names, length_s in (*_judged(run), *_direct(run)):
         policies.setdefault(place, set()).update(names)
         lengths[place] = min(lengths.get(place, length_s), length_s)
-    told: dict[tuple[str, str, str], list[Cost]] = {}
-    for row in found.latencies:
+    by_cell: dict[tuple[str, str, str], list[Cost]] = {}
+    for row in measures.latencies:
         place = (row["system"], row["door"], row["topic"], row["phase"])
         if lengths.get(place):
             cost = Cost(row["quantiles"][_P50], row["quantiles"][_P99], row["messages"] / lengths[place])
             for policy in policies[place]:
-                told.setdefault((policy, row["system"], row["door"]), []).append(cost)
-    return {place: _middle(several) for place, several in told.items()}
+                by_cell.setdefault((policy, row["system"], row["door"]), []).append(cost)
+    return {place: _middle(several) for place, several in by_cell.items()}
 
 
-def priced(cell: Cell, found: Mapping[tuple[str, str, str], Cost]) -> Cell:
+def priced(cell: Cell, cost_of: Mapping[tuple[str, str, str], Cost]) -> Cell:
     """A cell with what its door costs, and beside it what the system costs with no policy and no gateway."""
-    cost = found.get((cell.policy, cell.system, cell.door))
-    direct = found.get((cell.policy, cell.system, DIRECT_DOOR)) if cost else None
+    cost = cost_of.get((cell.policy, cell.system, cell.door))
+    direct = cost_of.get((cell.policy, cell.system, DIRECT_DOOR)) if cost else None
     return replace(cell, cost=cost, direct=direct)
 
 

@@ -26,32 +26,32 @@ _RATE_MEASURES = {
 _JUDGED = ("refused", "wrongly_admitted", "wrongly_refused", "ideal_refused")
 
 
-def figures_of(number: int, trial: Trial, found: Measures) -> Figures:
+def figures_of(number: int, trial: Trial, measures: Measures) -> Figures:
     """A trial's figures; of a rate those from the decision log where there are any, else the clients'.
 
     :param number: the trial's place in the run's list.
     :return: with those of `delivery`; of a rate that a log tells of also what clients saw, see `_beside`.
     """
-    delivered = _delivered(trial, found)
+    delivered = _delivered(trial, measures)
     if measured_as(trial).family is Family.RATE:
-        source = source_of(number, found)
-        figures = rate_figures(number, trial, found, source)
+        source = source_of(number, measures)
+        figures = rate_figures(number, trial, measures, source)
         if source == CLIENTS:
             return {**figures, **delivered}
-        return {**figures, **_beside(number, trial, found, figures), **delivered}
+        return {**figures, **_beside(number, trial, measures, figures), **delivered}
     own = {
-        Family.COUNT: lambda: _counts(number, found),
-        Family.SIZE: lambda: _answers(number, found),
-        Family.ASKED_DELAY: lambda: _answers(number, found),
-        Family.DELAY: lambda: _delay(number, found),
-        Family.UNACKED: lambda: _of_trial(number, found.unacked),
+        Family.COUNT: lambda: _counts(number, measures),
+        Family.SIZE: lambda: _answers(number, measures),
+        Family.ASKED_DELAY: lambda: _answers(number, measures),
+        Family.DELAY: lambda: _delay(number, measures),
+        Family.UNACKED: lambda: _of_trial(number, measures.unacked),
     }[measured_as(trial).family]()
-    return {**own, **further_figures(number, found), **delivered}
+    return {**own, **further_figures(number, measures), **delivered}
 
 
-def _beside(number: int, trial: Trial, found: Measures, log: Figures) -> Figures:
+def _beside(number: int, trial: Trial, measures: Measures, log: Figures) -> Figures:
     """Clients' figures of a rate that a log covers; names begin with `rates.SEEN`."""
-    seen = dict(rate_figures(number, trial, found, CLIENTS))
+    seen = dict(rate_figures(number, trial, measures, CLIENTS))
     refused = (seen.get("answered") or 0) - (seen.get("admitted_messages") or 0)
     elsewhere = max(0.0, refused - (log.get("refused_messages") or 0))
     if measured_as(trial).operation != "publish":
@@ -59,12 +59,12 @@ def _beside(number: int, trial: Trial, found: Measures, log: Figures) -> Figures
     return {"under_way": elsewhere, **{f"{SEEN}{name}": value for name, value in seen.items()}}
 
 
-def _delivered(trial: Trial, found: Measures) -> Figures:
+def _delivered(trial: Trial, measures: Measures) -> Figures:
     """What became of the messages of a trial's topic, phase and subscription."""
     place = (trial.system, trial.door, trial.topic, trial.phase)
     rows = [
         row
-        for row in found.deliveries
+        for row in measures.deliveries
         if (row["system"], row["door"], row["topic"], row["phase"]) == place
         and trial.subscription in ("", row["subscription"])
     ]
@@ -76,51 +76,51 @@ def _delivered(trial: Trial, found: Measures) -> Figures:
     }
 
 
-def source_of(number: int, found: Measures) -> str:
+def source_of(number: int, measures: Measures) -> str:
     """Whether the decision log covers a trial, or only the clients."""
-    return LOG if any(row["lane"] == number and row["source"] == LOG for row in found.laws) else CLIENTS
+    return LOG if any(row["lane"] == number and row["source"] == LOG for row in measures.laws) else CLIENTS
 
 
-def rate_figures(number: int, trial: Trial, found: Measures, source: str) -> Figures:
+def rate_figures(number: int, trial: Trial, measures: Measures, source: str) -> Figures:
     """All figures of a rate by one source; `used` is the share of what was owed that was given."""
     figures: dict[str, float | None] = {}
-    for name, measures in _RATE_MEASURES.items():
-        rows: Rows = getattr(found, name)
+    for name, names in _RATE_MEASURES.items():
+        rows: Rows = getattr(measures, name)
         row = _only(row for row in rows if row["lane"] == number and row["source"] == source)
-        figures |= {measure: row.get(measure) for measure in measures}
+        figures |= {measure: row.get(measure) for measure in names}
     if source == LOG:
-        judged = _only(row for row in found.judged if row["lane"] == number)
+        judged = _only(row for row in measures.judged if row["lane"] == number)
         figures |= {key: judged.get(key) for key in _JUDGED}
         figures["judged"] = (judged.get("admitted") or 0) + (judged.get("refused") or 0)
     owed, given = figures.get("owed"), figures.get("given")
     figures["used"] = given / owed if owed and given is not None else None
-    return figures | dict(further_figures(number, found))
+    return figures | dict(further_figures(number, measures))
 
 
 def _of_trial(number: int, rows: Rows) -> Figures:
     return _only(row for row in rows if row["trial"] == number)
 
 
-def _counts(number: int, found: Measures) -> Figures:
-    folded = counts.folded(row for row in found.attachments if row["trial"] == number)
-    return {**folded, "served": _of_trial(number, found.served).get("served") or 0} if folded else {}
+def _counts(number: int, measures: Measures) -> Figures:
+    folded = counts.folded(row for row in measures.attachments if row["trial"] == number)
+    return {**folded, "served": _of_trial(number, measures.served).get("served") or 0} if folded else {}
 
 
-def _answers(number: int, found: Measures) -> Figures:
-    row = _of_trial(number, found.bounded)
+def _answers(number: int, measures: Measures) -> Figures:
+    row = _of_trial(number, measures.bounded)
     if not row:
         return {}
     attempts = (row.get("above") or 0) + (row.get("up_to") or 0)
-    return {**row, **_of_trial(number, found.rejected), "attempts": attempts}
+    return {**row, **_of_trial(number, measures.rejected), "attempts": attempts}
 
 
-def _delay(number: int, found: Measures) -> Figures:
-    row = _only(row for row in found.delays if row["trial"] == number)
+def _delay(number: int, measures: Measures) -> Figures:
+    row = _only(row for row in measures.delays if row["trial"] == number)
     figures = {key: row.get(key) for key in ("messages", "early", "least_ms", "most_ms", "soonest_ms")}
     for kind, name in (("quantiles", "p{:g}_ms"), ("beyond", "beyond_p{:g}_ms")):
         values = row.get(kind) or [None] * len(DELAY_SHARES)
-        told = zip(DELAY_SHARES, values, strict=True)
-        figures |= {name.format(share * 100): value for share, value in told}
+        named = zip(DELAY_SHARES, values, strict=True)
+        figures |= {name.format(share * 100): value for share, value in named}
     return figures
 
 

@@ -68,20 +68,20 @@ def follow(directory: Location, state: Location, *, files_per_batch: int = FILES
         return Followed(follow_sums.totals(now), _batches(now), _batches(now) - _batches(before), notes, rows)
 
 
-def findings(found: Followed) -> Results:
+def findings(followed: Followed) -> Results:
     """Tell the sums of all that was not simply allowed, and who asked most."""
-    rows = found.totals.to_pylist()
+    rows = followed.totals.to_pylist()
     decided = sum(row["decisions"] for row in rows)
     refused = sum(row["decisions"] for row in rows if row["action"] in ("reject", "drop"))
     return of_log(
         title="What a log says by now",
         summary=f"{decided:,} decisions, of them {refused:,} refused or dropped.",
         facts={
-            "batches": f"{found.batches}, {found.new_batches} of them new",
-            "read by this call": f"{found.new_rows:,} rows of the log",
+            "batches": f"{followed.batches}, {followed.new_batches} of them new",
+            "read by this call": f"{followed.new_rows:,} rows of the log",
         },
         tables=(_table(rows),),
-        notes=found.notes,
+        notes=followed.notes,
     )
 
 
@@ -133,26 +133,26 @@ def _with_rows(files: Sequence[File], log: Place) -> list[tuple[Place, int]]:
     :raises FollowError: for damaged ones: to pass over them would leave a gap.
     """
     try:
-        found = whole(files, log, DECISIONS, lambda file: int(file.metadata.num_rows))
+        files_with_counts = whole(files, log, DECISIONS, lambda file: int(file.metadata.num_rows))
     except DamagedError as error:
         raise FollowError(str(error)) from None
-    return [(file.place, rows) for file, rows in found if rows]
+    return [(file.place, rows) for file, rows in files_with_counts if rows]
 
 
-def _not_yet(listed: Listing, found: Sequence[Stored]) -> Iterator[str]:
+def _not_yet(listed: Listing, stored: Sequence[Stored]) -> Iterator[str]:
     """What a reader of the sums might miss."""
     unfinished = sum(is_spool(file.place) for file in listed.files)
     if unfinished:
         yield f"{unfinished} files are being written, and are taken in when they are finished."
-    if not found:
+    if not stored:
         yield (
             f"There is no finished file in {str(listed.folder)!r}, and there never was: it takes 5 minutes "
             "at most until a gateway finishes one; is that a decision log's directory, <state_dir>/decisions?"
         )
 
 
-def _batches(found: Sequence[Stored]) -> int:
-    return sum(each.batches for each in found)
+def _batches(stored: Sequence[Stored]) -> int:
+    return sum(each.batches for each in stored)
 
 
 def _table(rows: Sequence[dict[str, Any]]) -> Table:

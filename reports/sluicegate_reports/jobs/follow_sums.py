@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluicegate_reports.model.listing import listing
-from sluicegate_reports.model.places import Place, PlaceError, told
+from sluicegate_reports.model.places import Place, PlaceError, one_line
 from sluicegate_reports.spark.log_files import DECISIONS, opened, tables
 from sluicegate_reports.transforms.summing import summed
 
@@ -90,10 +90,10 @@ def stored(sums: Place) -> list[Stored]:
     return counting
 
 
-def unknown(found: Iterable[Stored], names: Collection[str]) -> list[str]:
+def unknown(sums: Iterable[Stored], names: Collection[str]) -> list[str]:
     """The names, in order, of files that took part in none of the sums."""
     ordered, new = sorted(names), set(names)
-    for each in found:
+    for each in sums:
         with _opened(each) as file:
             for group in range(file.num_row_groups):
                 if new and _may_name(file, group, ordered):
@@ -120,10 +120,10 @@ def merge(sums: Place) -> None:
             each.file.remove()
 
 
-def totals(found: Iterable[Stored]) -> pa.Table:
+def totals(sums: Iterable[Stored]) -> pa.Table:
     """All sums together: rows of `TOTALS`, one for each of `TOTAL_OF`."""
     held = [TOTALS.empty_table()]
-    for part in chain.from_iterable(map(_rows, found)):
+    for part in chain.from_iterable(map(_rows, sums)):
         columns = [*(part[name] for name in (*TOTAL_OF, *SUMMED)), part[_MINUTE], part[_MINUTE]]
         held.append(_total(pa.Table.from_arrays(columns, schema=TOTALS)))
         if sum(map(len, held)) >= _PIECE_ROWS:
@@ -138,9 +138,9 @@ def _total(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays([grouped[name] for name in columns], schema=TOTALS)
 
 
-def _rows(found: Stored) -> Iterator[pa.Table]:
+def _rows(sums: Stored) -> Iterator[pa.Table]:
     """The rows of a file without the names, some at a time."""
-    with _opened(found) as file:
+    with _opened(sums) as file:
         for batch in file.iter_batches(columns=[name for name in SUMS.names if name != _FILES]):
             yield pa.Table.from_batches([batch])
 
@@ -200,14 +200,14 @@ def _write(target: Place, parts: Iterable[pa.Table], names: Iterator[str]) -> No
 
 
 @contextmanager
-def _opened(found: Stored) -> Iterator[pq.ParquetFile]:
+def _opened(sums: Stored) -> Iterator[pq.ParquetFile]:
     try:
-        with opened(found.file) as file:
+        with opened(sums.file) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
         raise PlaceError(
-            f"cannot read {found.file}: {told(error)}; without it files would count twice: put it back, or "
-            "remove all of the state and call again"
+            f"cannot read {sums.file}: {one_line(error)}; without it files would count twice: put it back, "
+            "or remove all of the state and call again"
         ) from None
 
 
@@ -226,15 +226,15 @@ def _named(file: pq.ParquetFile, group: int) -> list[str]:
     return names
 
 
-def _all_named(found: Stored) -> Iterator[str]:
-    with _opened(found) as file:
+def _all_named(sums: Stored) -> Iterator[str]:
+    with _opened(sums) as file:
         for group in range(file.num_row_groups):
             yield from _named(file, group)
 
 
-def _due(found: list[Stored]) -> list[Stored]:
+def _due(sums: list[Stored]) -> list[Stored]:
     """The files to merge next, if there are enough; later files do not change the choice."""
-    for _, group in groupby(found, key=lambda each: each.level):
+    for _, group in groupby(sums, key=lambda each: each.level):
         alike = list(group)
         if len(alike) >= MERGED_AT_ONCE:
             return alike[:MERGED_AT_ONCE]

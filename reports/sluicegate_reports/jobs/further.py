@@ -25,7 +25,7 @@ def further(spark: "SparkSession", trials: Sequence[Trial], observations: "DataF
     """What they find of the trials of their families: `metric`, `trial`, `value`."""
     from sluicegate_reports.spark.small import small
 
-    found: Rows = []
+    values: Rows = []
     for metric in metrics():
         if metric.transform is None or observations is None:
             continue
@@ -34,10 +34,10 @@ def further(spark: "SparkSession", trials: Sequence[Trial], observations: "DataF
                 tried = small(spark, lanes.tries(trials, family), _TRIES)
                 frame = metric.transform(observations, tried)
                 rows = frame.select("trial", metric.name).collect()
-                found += [
+                values += [
                     {"metric": metric.name, "trial": row["trial"], "value": row[metric.name]} for row in rows
                 ]
-    return found
+    return values
 
 
 def rows_kept(frame: "DataFrame", kept: Kept) -> "DataFrame":
@@ -55,6 +55,6 @@ def rows_kept(frame: "DataFrame", kept: Kept) -> "DataFrame":
     return frame
 
 
-def further_figures(number: int, found: Measures) -> Figures:
+def further_figures(number: int, measures: Measures) -> Figures:
     """Of one trial, by name."""
-    return {row["metric"]: row["value"] for row in found.further if row["trial"] == number}
+    return {row["metric"]: row["value"] for row in measures.further if row["trial"] == number}

@@ -42,13 +42,13 @@ class HoldTimes:
         ]
         self._counts.add(pa.Table.from_arrays(columns, names=[*KEYS, _HELD, "held"]))
 
-    def found(self) -> dict[tuple[Any, ...], Held]:
+    def by_policy(self) -> dict[tuple[Any, ...], Held]:
         """The holds, by `KEYS`."""
         sums = self._counts.sums()
-        return {} if sums is None else dict(_found(sums))
+        return {} if sums is None else dict(_by_policy(sums))
 
 
-def _found(sums: pa.Table) -> Iterator[tuple[tuple[Any, ...], Held]]:
+def _by_policy(sums: pa.Table) -> Iterator[tuple[tuple[Any, ...], Held]]:
     rows = sums.sort_by([(name, "ascending") for name in (*KEYS, _HELD)]).to_pylist()
     for key, group in groupby(rows, key=lambda row: tuple(row[name] for name in KEYS)):
         counts = [(row[_HELD], row["held"]) for row in group]

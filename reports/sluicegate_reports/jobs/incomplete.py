@@ -50,14 +50,14 @@ class Incomplete:
 
 def _systems(left_out: Iterable[LeftOut]) -> frozenset[str]:
     parts = [str(each.path) for each in left_out if not each.reason.startswith(_FOREIGN)]
-    found = [_PARTITION.search(part) for part in parts]
-    return frozenset(match[1] if match else _ALL for match in found)
+    matches = [_PARTITION.search(part) for part in parts]
+    return frozenset(match[1] if match else _ALL for match in matches)
 
 
-def certain(found: Measures, trials: Sequence[Trial], lacking: Incomplete) -> Measures:
+def certain(measures: Measures, trials: Sequence[Trial], lacking: Incomplete) -> Measures:
     """The measures without those that a missing part would change the wrong way."""
     if not lacking.log and not lacking.seen:
-        return found
+        return measures
 
     def is_lacking(number: int, source: str) -> bool:
         trial = trials[number]
@@ -71,16 +71,16 @@ def certain(found: Measures, trials: Sequence[Trial], lacking: Incomplete) -> Me
         return {**row, "lost": None, "unread": None} if lacking.lacks_seen(row["system"]) else row
 
     return replace(
-        found,
-        owed=[row for row in found.owed if not is_lacking(row["lane"], row["source"])],
-        judged=[row for row in found.judged if not is_lacking(row["lane"], LOG)],
-        attachments=[attachment(row) for row in found.attachments],
-        deliveries=[delivery(row) for row in found.deliveries],
+        measures,
+        owed=[row for row in measures.owed if not is_lacking(row["lane"], row["source"])],
+        judged=[row for row in measures.judged if not is_lacking(row["lane"], LOG)],
+        attachments=[attachment(row) for row in measures.attachments],
+        deliveries=[delivery(row) for row in measures.deliveries],
     )
 
 
-def told(
-    number: int, trial: Trial, figures: Figures, finding: Finding, found: Measures, lacking: Incomplete
+def by_the_rest(
+    number: int, trial: Trial, figures: Figures, finding: Finding, measures: Measures, lacking: Incomplete
 ) -> Finding:
     """The verdict on a trial, as far as the rest of the files can tell.
 
@@ -90,7 +90,7 @@ def told(
     if not (log or seen) or trial.missing or trial.not_applicable:
         return finding
     why = " and ".join([*["decision log"] * log, *["observations"] * seen])
-    both = measured_as(trial).family is Family.RATE and source_of(number, found) == LOG
+    both = measured_as(trial).family is Family.RATE and source_of(number, measures) == LOG
     if both and finding.verdict is Verdict.DISPUTED:
         finding = _by_the_whole_one(trial, figures, finding, log=log, seen=seen)
     elif finding.verdict in _KEPT and (seen if not both else log and seen):

@@ -46,7 +46,7 @@ class KeptSeconds:
         self._limits: dict[_Key, float] = {}
         self._sums = Summing(_BY_SECOND, _SUMS)
         self._carried: dict[_Key, tuple[int, float, float]] = {}
-        self.found: dict[_Key, tuple[int, int]] = {}
+        self.by_policy: dict[_Key, tuple[int, int]] = {}
         """Seconds in which something was admitted, and those of them that were kept, by month, system,
         gateway, topic and policy. Where each subscription has a limit, each one's seconds count."""
 
@@ -97,16 +97,16 @@ class KeptSeconds:
         versions = rows["policy_version"].to_pylist()
         rate = np.array([self._limits.get((*where, version), 0.0) for version in versions])
         amount = rows["bytes" if measured.unit == "bytes/s" else "messages"].to_numpy().astype(np.float64)
-        second, told = rows["second"].to_numpy(), rate > 0
+        second, limited = rows["second"].to_numpy(), rate > 0
         slack_s = 0.1 if pc.sum(rows["windows"]).as_py() else 0.0
         seconds, kept = 0, 0
-        for at_s, of_second, limit in _alike(*_by_second(second[told], amount[told], rate[told])):
+        for at_s, of_second, limit in _alike(*_by_second(second[limited], amount[limited], rate[limited])):
             over = self._over((*place, policy), at_s, of_second, limit)
             seconds += len(over)
             kept += int((over <= limit * (self._burst_s + slack_s) + _ROUNDING * of_second.sum()).sum())
-        before = self.found.get((month, *where), (0, 0))
+        before = self.by_policy.get((month, *where), (0, 0))
         if seconds:
-            self.found[month, *where] = before[0] + seconds, before[1] + kept
+            self.by_policy[month, *where] = before[0] + seconds, before[1] + kept
 
     def _over(self, lane: _Key, at_s: Numbers, amount: _Numbers, rate: float) -> _Numbers:
         """What windows had beyond the rate, of those that end with each second; also windows from before."""
@@ -114,9 +114,9 @@ class KeptSeconds:
         carries = over > 0 and last_rate == rate and last_s < at_s[0]
         if carries:
             at_s, amount = np.append(last_s, at_s), np.append(over + rate, amount)
-        found = most_over(at_s, amount, rate)
-        self._carried[lane] = int(at_s[-1]), float(found[-1]), rate
-        return found[1:] if carries else found
+        beyond = most_over(at_s, amount, rate)
+        self._carried[lane] = int(at_s[-1]), float(beyond[-1]), rate
+        return beyond[1:] if carries else beyond
 
 
 def most_over(at_s: Numbers, amount: _Numbers, rate: float) -> _Numbers:
@@ -127,8 +127,8 @@ def most_over(at_s: Numbers, amount: _Numbers, rate: float) -> _Numbers:
     """
     total, since_s = np.cumsum(amount), at_s - at_s[0]
     before = total - amount - rate * since_s
-    found: _Numbers = total - rate * (since_s + 1) - np.minimum.accumulate(before)
-    return found
+    beyond: _Numbers = total - rate * (since_s + 1) - np.minimum.accumulate(before)
+    return beyond
 
 
 def _among(rows: pa.Table, column: str, values: Iterable[str]) -> pa.ChunkedArray:

@@ -9,12 +9,12 @@ from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms.delay import EDGES_MS
 
 
-def lateness(policy: str, shown: Sequence[tuple[int, Trial]], found: Measures) -> Iterator[Chart]:
+def lateness(policy: str, shown: Sequence[tuple[int, Trial]], measures: Measures) -> Iterator[Chart]:
     """The chart, if anything came.
 
     :param shown: of each arm a trial and its number.
     """
-    by_trial = {row["trial"]: row for row in found.delays if row.get("up_to")}
+    by_trial = {row["trial"]: row for row in measures.delays if row.get("up_to")}
     counts = [(trial, _stretches(by_trial[number])) for number, trial in shown if number in by_trial]
     filled = [place for _, several in counts for place, count in enumerate(several) if count]
     if not filled:

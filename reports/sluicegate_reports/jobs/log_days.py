@@ -41,12 +41,12 @@ def files_with_rows(log: Listing) -> list[LogFile]:
 
 def days_of(files: Sequence[LogFile]) -> list[date]:
     """The days that files may have rows of, in order."""
-    found = {
+    days = {
         file.first + timedelta(days=number)
         for file in files
         for number in range((file.last - file.first).days + 1)
     }
-    return sorted(found)
+    return sorted(days)
 
 
 def rows_of_day(

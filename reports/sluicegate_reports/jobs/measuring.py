@@ -68,21 +68,21 @@ def measure(
     logs: Logs,
     read_until: Mapping[tuple[str, str], datetime] = _UNTOLD,
     *,
-    told: Collection[str],
+    available: Collection[str],
 ) -> Measures:
     """Measure everything that the logs allow.
 
     :param logs: both, as far as they have rows.
-    :param told: which of the two that is, see `packed`.
+    :param available: which of the two that is, see `packed`.
     :param read_until: when the consumers of an arm stopped reading, by system and door, where it is told.
     """
     before = replace(_CLOCKS, of_arms=[*_CLOCKS.of_arms, *of_transit(trials)])
-    found = logs.measured(before) if OBSERVATIONS in told else {}
-    spans, seen = found.get("spans", []), found.get("ends", [])
+    clock_rows = logs.measured(before) if OBSERVATIONS in available else {}
+    spans, seen = clock_rows.get("spans", []), clock_rows.get("ends", [])
     clocks = ahead.ahead(spans)
     ends = {arm: lanes.microseconds(moment) for arm, moment in read_until.items()}
     of_all = _of_all(trials, clocks, delivery.read_until(seen, ends))
-    others = of_others(trials, clocks, found.get("transits", []), has_log=DECISIONS in told)
+    others = of_others(trials, clocks, clock_rows.get("transits", []), has_log=DECISIONS in available)
     collected = logs.measured(replace(of_all, of_arms=[*of_all.of_arms, *others]))
     bounded = [row for name in ("sizes", "asked") for row in collected.pop(name, [])]
     return Measures(skews=ahead.skews(spans), clocks=clocks, bounded=bounded, **collected)

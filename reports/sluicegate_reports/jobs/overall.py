@@ -19,16 +19,16 @@ _DELIVERY = ("acknowledged", "refused", "failed", "received")
 _HEADINGS = {"unread": "not read in time"}
 
 
-def overall_sections(run: Run, found: Measures) -> Iterator[Section]:
+def overall_sections(run: Run, measures: Measures) -> Iterator[Section]:
     """The sections for which there is anything."""
     name = run.facts.run
-    yield from _throttle(run, found)
-    yield from _delivery(name, found)
-    yield from _drift(run.trials, found)
-    yield from _cost(name, found)
+    yield from _throttle(run, measures)
+    yield from _delivery(name, measures)
+    yield from _drift(run.trials, measures)
+    yield from _cost(name, measures)
 
 
-def _delivery(run: str, found: Measures) -> Iterator[Section]:
+def _delivery(run: str, measures: Measures) -> Iterator[Section]:
     columns = (
         "system",
         "door",
@@ -37,7 +37,7 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
         "subscription",
         *delivery.COUNTS,
     )
-    judged = [row for row in found.deliveries if door_of(row["door"]).judged]
+    judged = [row for row in measures.deliveries if door_of(row["door"]).judged]
     if judged:
         text = (
             "What producers were told against what consumers got. Lost: acknowledged and never received, "
@@ -55,9 +55,9 @@ def _delivery(run: str, found: Measures) -> Iterator[Section]:
         yield Section("Delivery", text, tables=(table,), overall=True)
 
 
-def _drift(trials: Sequence[Trial], found: Measures) -> Iterator[Section]:
+def _drift(trials: Sequence[Trial], measures: Measures) -> Iterator[Section]:
     rows: list[tuple[Value, ...]] = []
-    for (policy, phase, system, _), doors in _side_by_side(trials, found).items():
+    for (policy, phase, system, _), doors in _side_by_side(trials, measures).items():
         own = [door for door in doors if not door_of(door).gate]
         native = doors[own[0]] if own else {}
         for door, figures in ((door, of) for door, of in doors.items() if door not in own):
@@ -81,7 +81,7 @@ def _beside(
 
 
 def _side_by_side(
-    trials: Sequence[Trial], found: Measures
+    trials: Sequence[Trial], measures: Measures
 ) -> dict[tuple[str, str, str, int], dict[str, dict[str, float]]]:
     """Figures by door of what is the same trial: each arm has topics of its own, in the same order."""
     beside: dict[tuple[str, str, str, int], dict[str, dict[str, float]]] = {}
@@ -90,34 +90,34 @@ def _side_by_side(
         place = (trial.policy, trial.phase, trial.system)
         nth = before[*place, trial.door]
         before[*place, trial.door] += 1
-        beside.setdefault((*place, nth), {})[trial.door] = _compared(number, trial, found)
+        beside.setdefault((*place, nth), {})[trial.door] = _compared(number, trial, measures)
     return beside
 
 
-def _compared(number: int, trial: Trial, found: Measures) -> dict[str, float]:
+def _compared(number: int, trial: Trial, measures: Measures) -> dict[str, float]:
     if measured_as(trial).family is Family.RATE:
-        figures = rate_figures(number, trial, found, CLIENTS)
+        figures = rate_figures(number, trial, measures, CLIENTS)
     else:
-        figures = figures_of(number, trial, found)
+        figures = figures_of(number, trial, measures)
     return {name: value for name, value in figures.items() if value is not None}
 
 
-def _throttle(whole: Run, found: Measures) -> Iterator[Section]:
+def _throttle(whole: Run, measures: Measures) -> Iterator[Section]:
     run = whole.facts.run
     tables = []
-    if found.holds:
+    if measures.holds:
         columns = ("system", "door", "topic", "policy", "holds", "total_ms", "longest_ms")
-        table = _table("holds", columns, found.holds, "What gates held, as announced")
+        table = _table("holds", columns, measures.holds, "What gates held, as announced")
         lie = [
             origins.of_log(run, str(s), door=str(d), topic=str(t), policy=str(p), action="delay")
             for s, d, t, p, *_ in table.rows
         ]
         tables.append(replace(table, origins=tuple(lie)))
-    if found.latencies:
-        tables.append(_latencies(run, found.latencies))
+    if measures.latencies:
+        tables.append(_latencies(run, measures.latencies))
     if tables:
         text = "How long gates held what they let pass later, and how long producers waited for an answer."
-        charts = tuple(waiting_charts(whole.trials, found))
+        charts = tuple(waiting_charts(whole.trials, measures))
         yield Section("Waiting", text, charts, tuple(tables), overall=True)
 
 
@@ -148,11 +148,11 @@ def _latencies(run: str, rows: Rows) -> Table:
     return Table(columns, values, "latencies", "Time until a message was acknowledged", origins=lie)
 
 
-def _cost(run: str, found: Measures) -> Iterator[Section]:
-    if not found.costs:
+def _cost(run: str, measures: Measures) -> Iterator[Section]:
+    if not measures.costs:
         return
     names = [cost.name(share) for share in cost.SHARES]
-    ordered = sorted(found.costs, key=lambda row: (row["system"], row["door"]))
+    ordered = sorted(measures.costs, key=lambda row: (row["system"], row["door"]))
     series = tuple(
         Series(
             row["system"],

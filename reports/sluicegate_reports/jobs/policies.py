@@ -39,19 +39,19 @@ def rows_name(policy: str) -> str:
     return f"{policy} figures"
 
 
-def policy_sections(run: Run, findings: Sequence[Finding], found: Measures) -> Iterator[Section]:
+def policy_sections(run: Run, findings: Sequence[Finding], measures: Measures) -> Iterator[Section]:
     """The sections in the order in which policies were tried."""
-    of = partial(origins.of_trial, run.facts.run, clocks=found.clocks)
+    of = partial(origins.of_trial, run.facts.run, clocks=measures.clocks)
     for policy, mine in _by_policy(run.trials, findings):
         family = measured_as(mine[0][1]).family
         charts: tuple[Chart, ...] = ()
         if family is Family.RATE:
-            charts = tuple(_rate_charts(mine, found, of))
+            charts = tuple(_rate_charts(mine, measures, of))
         elif family is Family.DELAY:
-            charts = tuple(_delay_charts(mine, found, of))
-        tables = [_table(policy, mine, found, of)]
+            charts = tuple(_delay_charts(mine, measures, of))
+        tables = [_table(policy, mine, measures, of)]
         if family is Family.COUNT:
-            tables += _refusals(policy, mine, found, of)
+            tables += _refusals(policy, mine, measures, of)
         yield Section(policy, _text(mine), charts, tuple(tables))
 
 
@@ -61,32 +61,32 @@ def _text(mine: Numbered) -> str:
     return f"Limit: {', '.join(limits)}. Tried in: {', '.join(phases)}."
 
 
-def first_rows(trials: Sequence[Trial], findings: Sequence[Finding], found: Measures) -> dict[int, int]:
+def first_rows(trials: Sequence[Trial], findings: Sequence[Finding], measures: Measures) -> dict[int, int]:
     """The place of each trial's first row in the table of its policy, by the trial's number."""
     places: dict[int, int] = {}
     for _, mine in _by_policy(trials, findings):
         next_row = 0
         for number, trial, _ in worst_first(mine):
             places[number] = next_row
-            next_row += len(_sources(number, trial, found))
+            next_row += len(_sources(number, trial, measures))
     return places
 
 
 def _by_policy(trials: Sequence[Trial], findings: Sequence[Finding]) -> Iterator[tuple[str, list[Judged]]]:
     """The trials of each policy, in the order in which policies were tried."""
-    found: dict[str, list[Judged]] = {}
+    by_policy: dict[str, list[Judged]] = {}
     for number, (trial, finding) in enumerate(zip(trials, findings, strict=True)):
-        found.setdefault(trial.policy, []).append(Judged(number, trial, finding))
-    yield from found.items()
+        by_policy.setdefault(trial.policy, []).append(Judged(number, trial, finding))
+    yield from by_policy.items()
 
 
-def _sources(number: int, trial: Trial, found: Measures) -> list[str]:
+def _sources(number: int, trial: Trial, measures: Measures) -> list[str]:
     """By whom a trial was seen: a row for each."""
-    both = measured_as(trial).family is Family.RATE and source_of(number, found) == LOG
+    both = measured_as(trial).family is Family.RATE and source_of(number, measures) == LOG
     return [LOG, CLIENTS] if both else [CLIENTS]
 
 
-def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table:
+def _table(policy: str, mine: Numbered, measures: Measures, of: _OriginOf) -> Table:
     family = measured_as(mine[0][1]).family
     rate = family is Family.RATE
     metrics = [metric for metric in metrics_of(family) if metric.title]
@@ -98,29 +98,31 @@ def _table(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Table
     for number, trial, finding in worst_first(mine):
         told_apart = (getattr(trial, name) for name in apart)
         place: tuple[Value, ...] = (trial.system, trial.door, trial.phase, *told_apart, trial.limit)
-        sources = _sources(number, trial, found)
+        sources = _sources(number, trial, measures)
         for source in sources:
-            figures = rate_figures(number, trial, found, source) if rate else figures_of(number, trial, found)
+            figures = (
+                rate_figures(number, trial, measures, source) if rate else figures_of(number, trial, measures)
+            )
             seen_by = (source,) if rate else ()
-            told = finding.verdict.text if source == sources[0] else ""
-            rows.append((*place, *seen_by, *(figures.get(metric.name) for metric in metrics), told))
+            verdict = finding.verdict.text if source == sources[0] else ""
+            rows.append((*place, *seen_by, *(figures.get(metric.name) for metric in metrics), verdict))
             lie.append(of(trial, source))
     headings = (*columns, *(metric.heading(unit) for metric in metrics), "verdict")
     return Table(headings, tuple(rows), rows_name(policy), "All figures", origins=tuple(lie))
 
 
-def _refusals(policy: str, mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Table]:
+def _refusals(policy: str, mine: Numbered, measures: Measures, of: _OriginOf) -> Iterator[Table]:
     """Who refused clients, and how that is known."""
     rows: list[tuple[tuple[Value, ...], Origin]] = []
     apart = telling([each.trial for each in mine])
     for number, trial, _ in mine:
-        for row in found.attachments:
+        for row in measures.attachments:
             if row["trial"] == number and row["event"] == "attach_refused":
                 by = " or ".join(row["policies"]) or "none of these policies"
                 place = (trial.system, trial.door, trial.phase, *(getattr(trial, name) for name in apart))
                 known = _KNOWN_BY[row["how"]]
-                told = (*place, row["code"], by, known, row["answers"], row["wrong"])
-                rows.append((told, of(trial, CLIENTS)))
+                cells = (*place, row["code"], by, known, row["answers"], row["wrong"])
+                rows.append((cells, of(trial, CLIENTS)))
     if rows:
         told_columns = ("told", "refused by", "known by", "refusals", "with room")
         columns = ("system", "door", "phase", *apart, *told_columns)
@@ -140,15 +142,15 @@ def _shown(mine: Numbered) -> Iterator[tuple[int, Trial]]:
         yield next((number, trial) for number, trial, finding in measured if finding is worst)
 
 
-def _rate_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Chart]:
+def _rate_charts(mine: Numbered, measures: Measures, of: _OriginOf) -> Iterator[Chart]:
     """All phases of a run on one axis of time, of each arm the topic that decides its place in the matrix."""
     series: list[Series] = []
     limits = set()
     bands: tuple[Band, ...] = ()
     for _, chosen in _shown(mine):
         phases = sorted(_alike(mine, chosen), key=lambda each: each[1].start)
-        seen_by = source_of(phases[0][0], found)
-        parts = {name: list(_over_phases(phases, found, seen_by, name)) for name in _DRAWN}
+        seen_by = source_of(phases[0][0], measures)
+        parts = {name: list(_over_phases(phases, measures, seen_by, name)) for name in _DRAWN}
         if not any(point.y is not None for point in parts["admitted"]):
             continue
         limits |= {trial.limit for _, trial in phases}
@@ -183,12 +185,12 @@ def _alike(mine: Numbered, chosen: Trial) -> list[tuple[int, Trial]]:
 
 
 def _over_phases(
-    phases: Sequence[tuple[int, Trial]], found: Measures, seen_by: str, name: str
+    phases: Sequence[tuple[int, Trial]], measures: Measures, seen_by: str, name: str
 ) -> Iterator[Point]:
     """What each second of all phases had, with a gap where nothing was measured."""
     begin = phases[0][1].start
     for number, trial in phases:
-        rows = [row for row in found.seconds if row["lane"] == number and row["source"] == seen_by]
+        rows = [row for row in measures.seconds if row["lane"] == number and row["source"] == seen_by]
         later = (trial.start - begin).total_seconds()
         if rows:
             points = _points({row["second"]: row[name] for row in rows}, trial)
@@ -223,8 +225,8 @@ def _points(by_second: dict[int, float], trial: Trial) -> tuple[Point, ...]:
     return tuple(kept)
 
 
-def _delay_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Chart]:
-    by_trial = {row["trial"]: row["quantiles"] for row in found.delays}
+def _delay_charts(mine: Numbered, measures: Measures, of: _OriginOf) -> Iterator[Chart]:
+    by_trial = {row["trial"]: row["quantiles"] for row in measures.delays}
     series = [
         Series(
             trial.system,
@@ -248,4 +250,4 @@ def _delay_charts(mine: Numbered, found: Measures, of: _OriginOf) -> Iterator[Ch
             text="How much later than published + delay messages came; below 0 is early.",
             limit_text="due",
         )
-    yield from lateness(mine[0][1].policy, [(number, trial) for number, trial in _shown(mine)], found)
+    yield from lateness(mine[0][1].policy, [(number, trial) for number, trial in _shown(mine)], measures)

@@ -77,20 +77,20 @@ class Rates:
         known = [lane for lane in own if slices[lane.number]]
         sums = {lane.number: _sums(slices[lane.number]) for lane in known}
         carried = lag.carried([(lane, sums[lane.number]) for lane in known])
-        found: dict[str, Rows] = {}
+        by_name: dict[str, Rows] = {}
         for lane in known:
-            told = _Told(lane, slices[lane.number], carried.get(lane.number, 0))
-            rows = [*_figures(told, sums[lane.number])]
+            evidence = _Told(lane, slices[lane.number], carried.get(lane.number, 0))
+            rows = [*_figures(evidence, sums[lane.number])]
             changes = [part.set_in[lane.number] for part in parts]
-            rows += [("causes", LOG, row) for row in _causes(told, changes, rows, sums[lane.number])]
+            rows += [("causes", LOG, row) for row in _causes(evidence, changes, rows, sums[lane.number])]
             for name, source, row in rows:
-                found.setdefault(name, []).append({"lane": lane.number, "source": source, **row})
+                by_name.setdefault(name, []).append({"lane": lane.number, "source": source, **row})
         unanswered = [
             {"lane": lane.number, "source": CLIENTS, "unanswered": late}
             for lane in own
             if (late := sum(part.late.get(lane.number, 0) for part in parts))
         ]
-        return {**found, "unanswered": unanswered}
+        return {**by_name, "unanswered": unanswered}
 
     def _own(self, place: Key) -> list[Lane]:
         return [lane for lane in self.lanes if lane.place == place]
@@ -128,20 +128,20 @@ _Slices = Mapping[str, Sequence[_Seen]]
 
 
 def _by_source(lane: Lane, parts: Sequence[Part]) -> _Slices:
-    found: dict[str, list[_Seen]] = {}
+    by_source: dict[str, list[_Seen]] = {}
     for part in parts:
         for source, seen in part.seen.get(lane.number, {}).items():
-            found.setdefault(source, []).append(seen)
-    return found
+            by_source.setdefault(source, []).append(seen)
+    return by_source
 
 
 def _sums(slices: _Slices) -> dict[str, Slots]:
-    found = {}
+    sums = {}
     for source, (first, *others) in slices.items():
-        found[source] = first.slots
+        sums[source] = first.slots
         for other in others:
             first.slots.merge(other.slots)
-    return found
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,11 @@ class _Told:
 
     def by_gateway(self) -> dict[str, Requests]:
         """What the log of each gateway tells."""
-        found: dict[str, list[Requests]] = {}
+        by_gateway: dict[str, list[Requests]] = {}
         for seen in self.slices.get(LOG, ()):
             for name, requests in seen.by_gateway.items():
-                found.setdefault(name or "", []).append(widened(requests))
-        return {name: joined(each) for name, each in found.items()}
+                by_gateway.setdefault(name or "", []).append(widened(requests))
+        return {name: joined(each) for name, each in by_gateway.items()}
 
     def moments(self, source: str) -> Iterable[Moments]:
         """The moments of a source, piece by piece."""
@@ -206,32 +206,32 @@ class _Each:
         return self.make()
 
 
-def _figures(told: _Told, sums: Mapping[str, Slots]) -> Iterator[tuple[str, str, Row]]:
+def _figures(evidence: _Told, sums: Mapping[str, Slots]) -> Iterator[tuple[str, str, Row]]:
     """Name, source and row of each figure of a lane."""
-    lane = told.lane
-    yield "carried", CLIENTS, {"carried_messages": told.carried}
+    lane = evidence.lane
+    yield "carried", CLIENTS, {"carried_messages": evidence.carried}
     for source, own in sums.items():
         yield from (("seconds", source, row) for row in slots.per_second(own))
         yield from _row("shares", source, fairness.jain(own))
         yield "engaged", source, engage.engage(own, lane)
         yield "totals", source, totals.totals(own)
-        when = told.moments(source)
-        yield from _row("laws", source, excess.excess(when, lane, told.rise(source)))
+        when = evidence.moments(source)
+        yield from _row("laws", source, excess.excess(when, lane, evidence.rise(source)))
         if source == LOG:
-            limited = shortfall.waits(told.by_slice(LOG), lane)
+            limited = shortfall.waits(evidence.by_slice(LOG), lane)
             yield from _row("owed", source, shortfall.shortfall(when, lane, limited))
-            first = [each for each in told.by_slice(LOG) if each.begins_before(_JUDGED_US)]
+            first = [each for each in evidence.by_slice(LOG) if each.begins_before(_JUDGED_US)]
             judged = refusals.refusals(joined(first), lane, _JUDGED_US) if first else None
             yield from _row("judged", source, judged)
         elif LOG not in sums:
-            seen = told.requests(source)
+            seen = evidence.requests(source)
             limited = shortfall.waits([seen], lane)
             asked = shortfall.waits_of_clients(seen, lane)
             yield from _row("owed", source, shortfall.shortfall(when, lane, limited, asked))
 
 
 def _causes(
-    told: _Told,
+    evidence: _Told,
     changes: causes.Set,
     figures: Sequence[tuple[str, str, Row]],
     sums: Mapping[str, Slots],
@@ -242,8 +242,8 @@ def _causes(
     messages = {source: int(own.admitted_messages.sum()) for source, own in sums.items()}
     differ = len(sums) > 1 and abs(messages[LOG] - messages[CLIENTS]) > EXACT_SHARE * messages[LOG] + 1
     if over or less or differ:
-        requests = {source: told.requests(source) for source in sums}
-        yield from causes.causes(told.lane, requests, told.by_gateway(), changes)
+        requests = {source: evidence.requests(source) for source in sums}
+        yield from causes.causes(evidence.lane, requests, evidence.by_gateway(), changes)
 
 
 def rates(trials: Sequence[Trial], clocks: Ahead) -> Rates:

@@ -54,7 +54,7 @@ def telling(trials: Sequence[Trial]) -> tuple[str, ...]:
     return tuple(shown)
 
 
-def reasons(run: Run, findings: Sequence[Finding], found: Measures) -> Iterator[Section]:
+def reasons(run: Run, findings: Sequence[Finding], measures: Measures) -> Iterator[Section]:
     """A row for each trial that is not exact; those that say the same of several phases are one."""
     judged = [Judged(n, *pair) for n, pair in enumerate(zip(run.trials, findings, strict=True))]
     inexact = [each for each in judged if each.finding.verdict not in _UNEXPLAINED]
@@ -65,11 +65,11 @@ def reasons(run: Run, findings: Sequence[Finding], found: Measures) -> Iterator[
     for each in worst_first(inexact):
         phases.setdefault(_told(each, apart), []).append(each)
     rows = tuple(
-        (*told[:4], ", ".join(each.trial.phase for each in alike), *told[4:])
-        for told, alike in phases.items()
+        (*cells[:4], ", ".join(each.trial.phase for each in alike), *cells[4:])
+        for cells, alike in phases.items()
     )
     lie = tuple(
-        origins.decisions_of(run.facts.run, [each.trial for each in alike], found.clocks)
+        origins.decisions_of(run.facts.run, [each.trial for each in alike], measures.clocks)
         for alike in phases.values()
     )
     columns = ("verdict", "policy", "system", "door", "phase", *apart, "figure", "why")

@@ -135,18 +135,18 @@ def recommended(
         ),
         *((each.topic, f"there are more than {MAX_TOPICS:,}") for each in advice[MAX_TOPICS:]),
     ]
-    told = [*notes, reach.warning(), *_gaps(topics, sized), *unseen(of_topics), *_shared(advice)]
-    told = [note for note in (*told, _without_limits(left_out)) if note]
+    remarks = [*notes, reach.warning(), *_gaps(topics, sized), *unseen(of_topics), *_shared(advice)]
+    remarks = [note for note in (*remarks, _without_limits(left_out)) if note]
     brokers = tuple(_brokers(sorted({(topic[0], topic[1]) for topic in topics})))
-    plan = Plan(brokers, tuple(advice), head_room, apply, source, tuple(told))
+    plan = Plan(brokers, tuple(advice), head_room, apply, source, tuple(remarks))
     by_topic, by_principal = ([*chain(*rows.values())] for rows in (of_topics, of_principals))
     return Recommendation(plan, _findings(plan, reach.text, by_topic, by_principal, left_out))
 
 
-def _brokers(found: Sequence[tuple[str, str]]) -> Iterator[Broker]:
+def _brokers(brokers: Sequence[tuple[str, str]]) -> Iterator[Broker]:
     """An entry for each system and name; shared names are made unique, as a file requires."""
-    names = [name for _, name in found]
-    for system, name in found:
+    names = [name for _, name in brokers]
+    for system, name in brokers:
         own = name if names.count(name) == 1 else f"{name}-{system}"
         yield Broker(own, system, registry.system(system).port)
 
@@ -213,8 +213,8 @@ def _measured(row: Row, what: str) -> dict[str, float]:
 def _remarks(topic: tuple[str, ...], rates: Sequence[Row], principals: Sequence[Row]) -> Iterator[str]:
     seconds = max(row["seconds"] for row in rates)
     yield f"{topic[0]}, broker {topic[1]}: {seconds:,} seconds with traffic"
-    told = [row for row in principals if row["principal"] is not None]
-    for row in sorted(told, key=lambda row: -row["messages_p99"])[:_NAMED]:
+    named = [row for row in principals if row["principal"] is not None]
+    for row in sorted(named, key=lambda row: -row["messages_p99"])[:_NAMED]:
         yield (
             f"{row['principal']}, {row['operation']}: p99 {row['messages_p99']:,} messages/s, "
             f"peak {row['messages_peak']:,}"
@@ -223,18 +223,18 @@ def _remarks(topic: tuple[str, ...], rates: Sequence[Row], principals: Sequence[
 
 def _by_name(advice: Iterator[Advice]) -> list[Advice]:
     """One entry for each name: where several brokers have a topic of one name, the higher limits hold."""
-    found: dict[str, Advice] = {}
+    by_name: dict[str, Advice] = {}
     for each in advice:
-        known = found.get(each.topic)
+        known = by_name.get(each.topic)
         if known is None:
-            found[each.topic] = each
+            by_name[each.topic] = each
             continue
         limits = {limit.policy: limit for limit in known.limits}
         for limit in each.limits:
             if limit.policy not in limits or limits[limit.policy].value < limit.value:
                 limits[limit.policy] = limit
-        found[each.topic] = Advice(each.topic, tuple(limits.values()), (*known.remarks, *each.remarks))
-    return list(found.values())
+        by_name[each.topic] = Advice(each.topic, tuple(limits.values()), (*known.remarks, *each.remarks))
+    return list(by_name.values())
 
 
 def _findings(
@@ -271,6 +271,6 @@ def _findings(
 def _rates_table(title: str, name: str, rows: Sequence[Row], keys: tuple[str, ...]) -> Table:
     who = ("system", "topic", *keys, "operation", "seconds")
     measures = [f"{what}_{measure}" for what in ("messages", "bytes") for measure in MEASURES]
-    told: list[tuple[Value, ...]] = [tuple(row[column] for column in (*who, *measures)) for row in rows]
+    values: list[tuple[Value, ...]] = [tuple(row[column] for column in (*who, *measures)) for row in rows]
     headings = [f"{m.split('_')[1]} ({m.split('_')[0]}/s)" for m in measures]
-    return Table((*who, *headings), tuple(sorted(told, key=str)), name, title)
+    return Table((*who, *headings), tuple(sorted(values, key=str)), name, title)

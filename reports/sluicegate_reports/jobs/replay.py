@@ -57,22 +57,22 @@ def replay(
     """
     log = read_decisions(directory)
     if not log.rows:
-        told = [f"{left.path} is left out: it {left.reason}" for left in log.left_out]
+        left_out = [f"{left.path} is left out: it {left.reason}" for left in log.left_out]
         nothing = (
             f"there is not one decision in {str(directory)!r}: give the directory of a decision log, "
             "<state_dir>/decisions of a gateway, or `decisions` of a comparison run"
         )
-        raise ReplayError("\n".join([*told, nothing]))
+        raise ReplayError("\n".join([*left_out, nothing]))
     frame = log.frame(spark)
-    found = cuts(frame, candidate, slice_rows) if log.rows >= CUT_FROM * slice_rows else Cuts()
+    slices = cuts(frame, candidate, slice_rows) if log.rows >= CUT_FROM * slice_rows else Cuts()
     return Replay(
-        replay_frame(frame, candidate, found.starts),
+        replay_frame(frame, candidate, slices.starts),
         frame,
         candidate,
         log.files,
         log.rows,
         log.left_out,
-        tuple(found.notes),
+        tuple(slices.notes),
     )
 
 
@@ -99,63 +99,63 @@ def _together(frame: DataFrame) -> DataFrame:
     worst = {name: F.max_by(name, F.col("current") / F.col("limit")) for name in ("current", "limit")}
     rest = [name for name in frame.columns if name not in key and name not in worst]
     sums = {name: F.max(name) if name.startswith("longest") else F.sum(name) for name in rest}
-    told = [column.alias(name) for name, column in {**sums, **worst}.items()]
-    return frame.groupBy(*key).agg(*told).select(*frame.columns)
+    aggregates = [column.alias(name) for name, column in {**sums, **worst}.items()]
+    return frame.groupBy(*key).agg(*aggregates).select(*frame.columns)
 
 
-def findings(found: Replay) -> Results:
+def findings(replay: Replay) -> Results:
     """Run a replay, and report its results."""
-    rows = found.frame.collect()
-    delays = Delays(found.candidate)
-    brokers = _brokers(found)
+    rows = replay.frame.collect()
+    delays = Delays(replay.candidate)
+    brokers = _brokers(replay)
     later = list(delays.later(row.asDict() for row in rows if row["policy"] is None))
-    too_late = list(delays.too_late(_refused_for_delay(found)))
+    too_late = list(delays.too_late(_refused_for_delay(replay)))
     still = sum(each.still for each in too_late)
     totals = [row for row in rows if row["policy"] is None]
     outcomes = [row for row in rows if row["policy"] is not None]
     refused, newly = total(outcomes, "refused") + still, total(outcomes, "newly_refused")
     delayed, newly_delayed = total(outcomes, "delayed"), total(outcomes, "newly_delayed")
     summary = (
-        f"Of {total(totals, 'operations'):,} operations {found.candidate.name} would refuse {refused:,} "
+        f"Of {total(totals, 'operations'):,} operations {replay.candidate.name} would refuse {refused:,} "
         f"({newly:,} of them newly) and delay {delayed:,} ({newly_delayed:,} newly); "
         f"{total(totals, 'no_longer_refused') - still:,} that were refused would pass."
     )
     if later:
         summary += f" {sum(each.messages for each in later):,} messages would be delivered later."
     return of_log(
-        title=f"What {found.candidate.name} would do",
+        title=f"What {replay.candidate.name} would do",
         summary=summary,
-        facts={"log": f"{found.rows:,} rows in {found.files} files"},
+        facts={"log": f"{replay.rows:,} rows in {replay.files} files"},
         tables=(
             *tables.by_topic(rows),
             tables.by_principal(outcomes),
             *tables.delayed(later, too_late),
-            tables.scoped(found.candidate, windows=any(windows for *_, windows in brokers)),
+            tables.scoped(replay.candidate, windows=any(windows for *_, windows in brokers)),
         ),
-        notes=tuple(_notes(found, rows, brokers)),
+        notes=tuple(_notes(replay, rows, brokers)),
     )
 
 
-def _refused_for_delay(found: Replay) -> list[dict[str, Any]]:
+def _refused_for_delay(replay: Replay) -> list[dict[str, Any]]:
     """Looked for only if the candidate has such a limit: each question to the log costs."""
-    if not found.candidate.sets(MAX_DELAY):
+    if not replay.candidate.sets(MAX_DELAY):
         return []
-    return [row.asDict() for row in refused_for_delay(found.demand).collect()]
+    return [row.asDict() for row in refused_for_delay(replay.demand).collect()]
 
 
-def _brokers(found: Replay) -> list[tuple[str, str, bool]]:
+def _brokers(replay: Replay) -> list[tuple[str, str, bool]]:
     """System and gateway of all brokers in the log, and whether it has them in windows."""
-    by = found.demand.groupBy("system", "gateway").agg((F.max("window") > 0).alias("windows"))
+    by = replay.demand.groupBy("system", "gateway").agg((F.max("window") > 0).alias("windows"))
     return sorted(tuple(row) for row in by.collect())
 
 
-def _notes(found: Replay, rows: Sequence[Row], brokers: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
-    for left in found.left_out:
+def _notes(replay: Replay, rows: Sequence[Row], brokers: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
+    for left in replay.left_out:
         yield f"{left.path} is left out: it {left.reason}."
-    yield from found.long_tasks
-    yield from found.candidate.notes
-    yield from _not_covered(found, brokers)
-    for policy, how, meaning in scope(found.candidate, windows=any(windows for *_, windows in brokers)):
+    yield from replay.long_tasks
+    yield from replay.candidate.notes
+    yield from _not_covered(replay, brokers)
+    for policy, how, meaning in scope(replay.candidate, windows=any(windows for *_, windows in brokers)):
         if how != EXACT:
             yield f"{policy}: {how}: {meaning}."
     if any(row["refused_low"] is None or (row["principal"] is None and row["policy"]) for row in rows):
@@ -172,9 +172,9 @@ def _notes(found: Replay, rows: Sequence[Row], brokers: Sequence[tuple[str, str,
         yield "The replay keeps the recorded times; clients that are held would really ask later."
 
 
-def _not_covered(found: Replay, brokers: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
+def _not_covered(replay: Replay, brokers: Sequence[tuple[str, str, bool]]) -> Iterator[str]:
     """Systems of the log that the candidate has no broker for."""
     for system, gateway, _ in brokers:
-        if found.candidate.entry(system, gateway) is None:
+        if replay.candidate.entry(system, gateway) is None:
             where = f"{system} ({gateway})"
             yield f"{where} is not replayed: the file has no broker of that system."

@@ -67,8 +67,8 @@ def _place(key: tuple[str, ...], asked: int) -> tuple[Value, ...]:
 def _bounded(group: Sequence[Row], what: str) -> tuple[int, int, int, int]:
     """A figure, at least, at most, and how much of it is new."""
     names = (what, f"{what}_low", f"{what}_high", f"newly_{what}")
-    told, low, high, newly = (total(group, name) for name in names)
-    return told, low, high, newly
+    count, low, high, newly = (total(group, name) for name in names)
+    return count, low, high, newly
 
 
 def _weight(row: tuple[Value, ...]) -> tuple[object, ...]:
@@ -78,7 +78,7 @@ def _weight(row: tuple[Value, ...]) -> tuple[object, ...]:
 
 def by_principal(outcomes: Sequence[Row]) -> Table:
     """Who would be refused or delayed on which topic, and by how much."""
-    told: list[tuple[Value, ...]] = [
+    values: list[tuple[Value, ...]] = [
         (
             row["system"],
             f"{row['door']} {row['gateway']}",
@@ -95,21 +95,21 @@ def by_principal(outcomes: Sequence[Row]) -> Table:
         for row in outcomes
         if row["refused"] or row["delayed"]
     ]
-    told.sort(key=lambda row: (-int(row[6] or 0), -int(row[8] or 0), *map(str, row[:5])))
+    values.sort(key=lambda row: (-int(row[6] or 0), -int(row[8] or 0), *map(str, row[:5])))
     columns = (
         *("system", "door", "topic", "principal", "policy", "refused", "newly refused"),
         *("delayed", "newly delayed", "mean (ms)", "longest (ms)"),
     )
-    return Table(columns, tuple(told), "by_principal", "By topic and principal")
+    return Table(columns, tuple(values), "by_principal", "By topic and principal")
 
 
 def delayed(later: Sequence[Later], too_late: Sequence[TooLate]) -> Iterator[Table]:
     """What the delays of the candidate would do."""
     where = ("system", "door", "topic", "principal")
     if later:
-        told = sorted((*_who(each.place), each.messages, each.delay_ms) for each in later)
+        values = sorted((*_who(each.place), each.messages, each.delay_ms) for each in later)
         title = "Delivered later by fixed_delivery_delay: all that is not refused"
-        yield Table((*where, "messages", "later by (ms)"), tuple(told), "delivered_later", title)
+        yield Table((*where, "messages", "later by (ms)"), tuple(values), "delivered_later", title)
     if too_late:
         columns = ("refused then", "still refused", "longest asked (ms)", "limit then (ms)", "limit (ms)")
         rows = sorted(

@@ -24,10 +24,10 @@ _NOTHING_HELD = (0, None, None)
 
 def service_level(kept: KeptSeconds, holds: HoldTimes) -> pa.Table:
     """All rows, by month; what was kept least and held longest first."""
-    held = holds.found()
+    held = holds.by_policy()
     rows = []
-    for key in {**kept.found, **held}:
-        seconds, of_them = kept.found.get(key, (0, 0))
+    for key in {**kept.by_policy, **held}:
+        seconds, of_them = kept.by_policy.get(key, (0, 0))
         share = of_them / seconds if seconds else None
         rows.append((*key, seconds or None, share, *held.get(key, _NOTHING_HELD)))
     rows.sort(key=lambda row: (row[0], 1.0 if row[6] is None else row[6], -(row[9] or 0.0), str(row[1:5])))

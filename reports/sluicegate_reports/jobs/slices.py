@@ -42,7 +42,7 @@ def _places(log: Log) -> Iterator[tuple[str, str, str]]:
     """The places of some rows: of the first rows of some files, evenly chosen."""
     files = [*log.whole]
     for file in islice(files, 0, None, max(len(files) // _LOOKS, 1)):
-        with opened(file) as found:
-            if found.metadata.num_row_groups:
-                columns = found.read_row_group(0, columns=list(PLACE)).to_pydict()
+        with opened(file) as parquet:
+            if parquet.metadata.num_row_groups:
+                columns = parquet.read_row_group(0, columns=list(PLACE)).to_pydict()
                 yield from zip(*(columns[name] for name in PLACE), strict=True)

@@ -51,7 +51,9 @@ class Astray:
 
 def _others(run: Run, log: Log) -> dict[str, int]:
     """Rows of other runs; none where the run's facts do not name it."""
-    return {name: rows for name, rows in log.told.runs.items() if run.facts.run and name != run.facts.run}
+    return {
+        name: rows for name, rows in log.statistics.runs.items() if run.facts.run and name != run.facts.run
+    }
 
 
 def kept(run: Run, log: Log, places: Sequence[Astray]) -> Kept:
@@ -63,7 +65,7 @@ def kept(run: Run, log: Log, places: Sequence[Astray]) -> Kept:
 
 def _strange(run: Run, log: Log) -> dict[str, int]:
     known = _systems(run)
-    return {system: rows for system, rows in log.told.systems.items() if system not in known}
+    return {system: rows for system, rows in log.statistics.systems.items() if system not in known}
 
 
 def _systems(run: Run) -> set[str]:
@@ -84,17 +86,17 @@ def strangers(run: Run, what: str, log: Log) -> Iterator[str]:
 def astray(run: Run, observations: Log) -> list[Astray]:
     """Topics where a client's clock lies far from the run; the log is read only if there are any."""
     moments = [moment for trial in run.trials for moment in (trial.start, trial.end)]
-    told = observations.told
-    if not moments or told.first_us is None or told.last_us is None:
+    statistics = observations.statistics
+    if not moments or statistics.first_us is None or statistics.last_us is None:
         return []
     ends = (run.facts.started, run.facts.ended, *(arm.read_until for arm in run.facts.arms))
     moments += [moment for moment in ends if moment is not None]
     first_us, last_us = microseconds(min(moments)), microseconds(max(moments))
     far_us = _FAR // timedelta(microseconds=1)
-    if told.first_us >= first_us - far_us and told.last_us <= last_us + far_us:
+    if statistics.first_us >= first_us - far_us and statistics.last_us <= last_us + far_us:
         return []
     own = kept(run, observations, ())
-    found: dict[tuple[str, str, str], tuple[set[str], int]] = {}
+    furthest: dict[tuple[str, str, str], tuple[set[str], int]] = {}
     for rows in observations.tables([*_TOPIC, "client", "time", "run"]):
         time_us = rows["time"].cast(pa.int64()).to_numpy()
         off_us = np.where(time_us > last_us, time_us - last_us, np.minimum(time_us - first_us, 0))
@@ -104,11 +106,11 @@ def astray(run: Run, observations: Log) -> list[Astray]:
         for row in own.of_run(far).select([*_TOPIC, "client", "off_us"]).to_pylist():
             place = row["system"], row["door"], row["topic"]
             if own(*place):
-                clients, furthest_us = found.get(place, (set(), 0))
-                found[place] = clients | {row["client"] or ""}, max(furthest_us, row["off_us"], key=abs)
+                clients, furthest_us = furthest.get(place, (set(), 0))
+                furthest[place] = clients | {row["client"] or ""}, max(furthest_us, row["off_us"], key=abs)
     return [
         Astray(*place, tuple(sorted(clients)), furthest_us / _DAY_US)
-        for place, (clients, furthest_us) in sorted(found.items())
+        for place, (clients, furthest_us) in sorted(furthest.items())
     ]
 
 

@@ -11,7 +11,7 @@ from sluicegate_reports.registry import Metric
 from sluicegate_reports.registry.measured import Family
 
 
-def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Threshold]:
+def thresholds(run: Run, matrix: Sequence[Cell], measures: Measures) -> Iterator[Threshold]:
     """Thresholds of the matrix and of decisions, then of each metric that was measured."""
     yield from counted.thresholds(matrix)
     gates = [cell for cell in matrix if registry.door(cell.door).gate]
@@ -19,7 +19,7 @@ def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Th
     if rates:
         rate, rows = max(rates)
         yield _threshold("rate_error_percent", 5, rate, "%", "worst rate error of a gate", rows)
-    judged = [row for row in found.judged if row["admitted"] + row["refused"]]
+    judged = [row for row in measures.judged if row["admitted"] + row["refused"]]
     if judged:
         shares = [
             (row["wrongly_admitted"] + row["wrongly_refused"]) / (row["admitted"] + row["refused"]) * 100
@@ -28,7 +28,7 @@ def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Th
         text = "worst share of a gate's decisions that a perfect bucket would not have taken"
         yield _threshold("wrong_decisions_percent", 5, max(shares), "%", text)
     for metric in registry.metrics():
-        values = [row[metric.name] for row in _rows(metric, run, found)]
+        values = [row[metric.name] for row in _rows(metric, run, measures)]
         known = [value for value in values if value is not None]
         if metric.bound is None or not (known or (values and metric.transform is None)):
             continue
@@ -38,19 +38,19 @@ def thresholds(run: Run, matrix: Sequence[Cell], found: Measures) -> Iterator[Th
         yield _threshold(bound.name, bound.most, measured, bound.unit, bound.text, bound.rows)
 
 
-def _rows(metric: Metric, run: Run, found: Measures) -> Rows:
+def _rows(metric: Metric, run: Run, measures: Measures) -> Rows:
     """Those that a metric's threshold is about."""
     if metric.transform is not None:
-        return [{metric.name: row["value"]} for row in found.further if row["metric"] == metric.name]
+        return [{metric.name: row["value"]} for row in measures.further if row["metric"] == metric.name]
     if Family.DELAY in metric.families:
-        return found.delays if metric.bound else []
+        return measures.delays if metric.bound else []
     if metric.families:
         return []
     # What is withheld until others are acknowledged is not lost.
     withheld = {(t.system, t.door, t.topic) for t in run.trials if measured_as(t).family is Family.UNACKED}
     return [
         row
-        for row in found.deliveries
+        for row in measures.deliveries
         if registry.door(row["door"]).judged and (row["system"], row["door"], row["topic"]) not in withheld
     ]
 

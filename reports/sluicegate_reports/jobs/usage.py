@@ -97,7 +97,7 @@ def usage(
     files = files_with_rows(listed)
     if not files:
         raise UsageError(f"there is no finished file of a decision log in {str(listed.folder)!r}")
-    found = Usage(unfinished=sum(is_spool(file.place) for file in listed.files))
+    used = Usage(unfinished=sum(is_spool(file.place) for file in listed.files))
     kept, holds = KeptSeconds(burst_s), HoldTimes()
     for day in days_of(files):
         if (since is None or day >= since) and (before is None or day < before):
@@ -108,17 +108,17 @@ def usage(
                 kept.name(rows)
             groups = summing.sums()
             if groups is not None:
-                _add_day(found, day, groups, write)
+                _add_day(used, day, groups, write)
             if kept.names_any:
                 # What a row late in the day names holds for its beginning too.
                 for rows in rows_of_day(files, day, kept_seconds.ADMITTED, _TEXTS):
                     kept.add(rows)
                 kept.end(day)
-    found.level = service_level.service_level(kept, holds)
-    return found
+    used.level = service_level.service_level(kept, holds)
+    return used
 
 
-def _add_day(found: Usage, day: date, groups: pa.Table, write: Callable[[pa.Table], None]) -> None:
+def _add_day(total: Usage, day: date, groups: pa.Table, write: Callable[[pa.Table], None]) -> None:
     """Write the rows of a day, and add them to the sums of all."""
     used = _not_zero(summed(groups, KEYS, SUMMED), SUMMED)
     if not len(used):
@@ -127,11 +127,11 @@ def _add_day(found: Usage, day: date, groups: pa.Table, write: Callable[[pa.Tabl
     days = pa.chunked_array([pa.array([day] * len(used), pa.date32())])
     used = used.add_column(0, USAGE.field("day"), days)
     write(used)
-    found.days.append(day)
+    total.days.append(day)
     for name in ("day", "principal", "namespace", "topic"):
-        found.by[name] = _added(found.by.get(name), used, (name,), SUMMED)
+        total.by[name] = _added(total.by.get(name), used, (name,), SUMMED)
     violations = _not_zero(groups, _VIOLATIONS)
-    found.violations = _added(found.violations, violations, _VIOLATION_KEYS, _VIOLATIONS)
+    total.violations = _added(total.violations, violations, _VIOLATION_KEYS, _VIOLATIONS)
 
 
 def _added(before: pa.Table | None, table: pa.Table, keys: Sequence[str], amounts: Sequence[str]) -> pa.Table:
@@ -178,28 +178,28 @@ def _measured(rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=[*_GROUPS, *SUMMED])
 
 
-def findings(found: Usage) -> Results:
+def findings(used: Usage) -> Results:
     """Tell the sums by day, principal, namespace and topic, and who was refused or held most."""
     total = dict.fromkeys(SUMMED, 0)
-    if "day" in found.by:
-        total = {name: int(pc.sum(found.by["day"][name]).as_py()) for name in SUMMED}
-    days = f"{found.days[0]} to {found.days[-1]} (UTC)" if found.days else "none in that time"
+    if "day" in used.by:
+        total = {name: int(pc.sum(used.by["day"][name]).as_py()) for name in SUMMED}
+    days = f"{used.days[0]} to {used.days[-1]} (UTC)" if used.days else "none in that time"
     summary = (
         f"{total['published_messages']:,} messages published, {total['delivered_messages']:,} delivered, "
         f"{total['refused']:,} operations refused, {total['held']:,} held."
     )
     titles = {"day": "By day", "principal": "By principal", "namespace": "By namespace", "topic": "By topic"}
-    tables = [_table(found.by[name], name, title) for name, title in titles.items() if name in found.by]
-    if found.violations is not None and len(found.violations):
-        tables.append(_violators(found.violations))
-    if (level := service_level.shown(found.level)) is not None:
+    tables = [_table(used.by[name], name, title) for name, title in titles.items() if name in used.by]
+    if used.violations is not None and len(used.violations):
+        tables.append(_violators(used.violations))
+    if (level := service_level.shown(used.level)) is not None:
         tables.append(level)
     return of_log(
         title="Who used how much",
         summary=summary,
-        facts={"days": days, "days with rows": str(len(found.days))},
+        facts={"days": days, "days with rows": str(len(used.days))},
         tables=tables,
-        notes=tuple(_notes(found, total)),
+        notes=tuple(_notes(used, total)),
     )
 
 
@@ -241,10 +241,10 @@ def _shown(key: object) -> Value:
     return key if isinstance(key, str) or key is None else str(key)
 
 
-def _notes(found: Usage, total: dict[str, int]) -> Iterator[str]:
-    if found.unfinished:
-        yield f"{found.unfinished} files are being written, and count when they are finished."
-    by = found.by.get("principal")
+def _notes(used: Usage, total: dict[str, int]) -> Iterator[str]:
+    if used.unfinished:
+        yield f"{used.unfinished} files are being written, and count when they are finished."
+    by = used.by.get("principal")
     if by is None:
         return
     nobody = by.filter(pc.field("principal").is_null())

@@ -9,9 +9,9 @@ from sluicegate_reports.transforms.lanes import microseconds
 from sluicegate_reports.transforms.over_time import span
 
 
-def waiting_charts(trials: Sequence[Trial], found: Measures) -> Iterator[Chart]:
+def waiting_charts(trials: Sequence[Trial], measures: Measures) -> Iterator[Chart]:
     """The chart, if anything was answered or held."""
-    if not found.answers and not found.held:
+    if not measures.answers and not measures.held:
         return
     begin_us, _, width_us = span(trials)
     series: list[Series] = []
@@ -20,8 +20,8 @@ def waiting_charts(trials: Sequence[Trial], found: Measures) -> Iterator[Chart]:
         first = (min(microseconds(trial.start) for trial in mine) - begin_us) // width_us
         last = (max(microseconds(trial.end) for trial in mine) - begin_us) // width_us
         for name, rows, y in (
-            ("answered, median; the band goes to the longest", found.answers, "median_ms"),
-            ("held, longest", found.held, "longest_ms"),
+            ("answered, median; the band goes to the longest", measures.answers, "median_ms"),
+            ("held, longest", measures.held, "longest_ms"),
         ):
             own = [row for row in rows if (row["system"], row["door"]) == (system, door)]
             points = _points(own, y, range(first, last + 1), width_us / 1e6)
@@ -34,7 +34,7 @@ def waiting_charts(trials: Sequence[Trial], found: Measures) -> Iterator[Chart]:
             "s since the arm began",
             tuple(series),
             log=True,
-            rows="latencies" if found.latencies else "holds",
+            rows="latencies" if measures.latencies else "holds",
             text="How long producers waited for the answer to what was stored, and the longest hold that "
             "gates announced. Nothing is drawn where nothing was answered or held.",
             panels=True,

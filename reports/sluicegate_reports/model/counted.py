@@ -21,7 +21,7 @@ _COUNTED: tuple[tuple[str, Collection[Verdict], str], ...] = (
 def thresholds(matrix: Sequence[Cell]) -> Iterator[Threshold]:
     """One for each verdict that is none of a kept policy; of *off*, what a system does itself is left out."""
     for name, verdicts, text in _COUNTED:
-        found = [cell for cell in matrix if cell.verdict in verdicts]
+        counted = [cell for cell in matrix if cell.verdict in verdicts]
         if Verdict.OFF in verdicts:
-            found = [cell for cell in found if registry.door(cell.door).gate]
-        yield Threshold(name, 0, len(found), not found, "", text)
+            counted = [cell for cell in counted if registry.door(cell.door).gate]
+        yield Threshold(name, 0, len(counted), not counted, "", text)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from sluicegate.decisions.spool import SPOOL_SUFFIX
-from sluicegate_reports.model.places import File, Location, Place, PlaceError, place, told
+from sluicegate_reports.model.places import File, Location, Place, PlaceError, one_line, place
 
 _TABLE_LOG = "_delta_log"
 """Folder of a compacted log that holds a Delta table's own log."""
@@ -46,7 +46,7 @@ def listing(folder: Listed) -> Listing:
     try:
         files = where.files()
     except OSError as error:
-        raise PlaceError(f"cannot list {where}: {told(error)}") from None
+        raise PlaceError(f"cannot list {where}: {one_line(error)}") from None
     own = (where / _TABLE_LOG).url + "/"
     return Listing(where, tuple(file for file in files if not file.place.url.startswith(own)))
 
@@ -59,7 +59,7 @@ def is_table(folder: Place) -> bool:
     try:
         return (folder / _TABLE_LOG).exists()
     except OSError as error:
-        raise PlaceError(f"cannot list {folder}: {told(error)}") from None
+        raise PlaceError(f"cannot list {folder}: {one_line(error)}") from None
 
 
 def is_finished(file: Place) -> bool:

@@ -93,11 +93,11 @@ class Place:
         from pyarrow import fs
 
         store, inner = _store(self.url)
-        found = store.get_file_info(fs.FileSelector(inner, allow_not_found=True, recursive=True))
+        infos = store.get_file_info(fs.FileSelector(inner, allow_not_found=True, recursive=True))
         root = self.url.rstrip("/")
         return sorted(
             File(Place(f"{root}/{info.path[len(inner.rstrip('/')) :].lstrip('/')}"), info.size)
-            for info in found
+            for info in infos
             if info.type == fs.FileType.File
         )
 
@@ -193,10 +193,10 @@ def place(location: Location) -> Place:
     if isinstance(location, Place):
         return location
     text = os.fspath(location)
-    found = _URL.fullmatch(text)
-    if found is None:
+    match = _URL.fullmatch(text)
+    if match is None:
         return Place(text)
-    scheme, rest = found[1].lower(), found[2]
+    scheme, rest = match[1].lower(), match[2]
     if scheme == "file":
         return Place(str(Path(unquote(urlsplit(text).path))))
     # Hadoop knows S3 by this name only.
@@ -220,10 +220,10 @@ def spark_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 def _store(url: str) -> "tuple[fs.FileSystem, str]":
     """The file system of a URL, and the path in it."""
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         return _local(), url
-    scheme, (authority, _, path) = found[1], found[2].partition("/")
+    scheme, (authority, _, path) = match[1], match[2].partition("/")
     store, base = _opened(scheme, authority)
     return store, "/".join(part for part in (base.rstrip("/"), path) if part)
 
@@ -252,7 +252,7 @@ def _opened(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
             store, _ = fs.FileSystem.from_uri(f"{scheme}://{authority}/")
             return store, "/"
     except (pa.ArrowException, OSError, NotImplementedError, ImportError, ValueError) as error:
-        raise PlaceError(f"cannot open {scheme}://{authority}: {told(error)}") from None
+        raise PlaceError(f"cannot open {scheme}://{authority}: {one_line(error)}") from None
     return _of_fsspec(scheme, authority)
 
 
@@ -263,13 +263,13 @@ def _of_fsspec(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
         store, base = importlib.import_module("fsspec.core").url_to_fs(f"{scheme}://{authority}/")
     except (ImportError, ValueError, OSError) as error:
         raise PlaceError(
-            f"cannot open {scheme}://{authority}: {told(error)}; s3a, gs, abfss and hdfs come with "
+            f"cannot open {scheme}://{authority}: {one_line(error)}; s3a, gs, abfss and hdfs come with "
             "Arrow, others by `pip install fsspec` and what fsspec needs for them"
         ) from None
     return fs.PyFileSystem(fs.FSSpecHandler(store)), str(base)
 
 
-def told(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """An error of a place, in one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return error.strerror

@@ -81,6 +81,6 @@ def _told(value: float | None, fitting: Scaled) -> str:
 
 def part(value: float, whole: float, unit: str) -> str:
     """One quantity of another: `99 of 100 messages`, `96.5 KiB of 1.2 MiB`; a common unit is written once."""
-    told, of = quantity(value, unit), quantity(whole, unit)
-    number_, _, name = told.partition(" ")
-    return f"{number_ if of.endswith(f' {name}') else told} of {of}"
+    quantity_, of = quantity(value, unit), quantity(whole, unit)
+    number_, _, name = quantity_.partition(" ")
+    return f"{number_ if of.endswith(f' {name}') else quantity_} of {of}"

@@ -93,12 +93,12 @@ def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
     for cell in (cell for each in results for cell in each.matrix):
         several.setdefault((cell.policy, cell.system, cell.door), []).append(cell)
     matrix = tuple(_cell(cells, len(results)) for cells in several.values())
-    named = {each.name: each for found in reversed(results) for each in found.thresholds}
-    order = dict.fromkeys(each.name for found in results for each in found.thresholds)
+    named = {each.name: each for run in reversed(results) for each in run.thresholds}
+    order = dict.fromkeys(each.name for run in results for each in run.thresholds)
     merged_of = {name: _threshold(named[name], results) for name in order}
     # Counts are of the places that are shown: each repetition may have had another one off.
     merged_of |= {each.name: each for each in counted.thresholds(matrix) if each.name in merged_of}
-    told = [
+    remarks = [
         f"{len(results)} repetitions: figures are medians, verdicts and thresholds the worst of all; charts "
         "and the tables of single figures are of the first",
         *notes,
@@ -110,7 +110,7 @@ def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
         matrix=matrix,
         sections=(_section(several, matrix), *first.sections),
         thresholds=tuple(merged_of.values()),
-        notes=tuple(told),
+        notes=tuple(remarks),
     )
 
 
@@ -126,8 +126,8 @@ def _cell(cells: Sequence[Cell], runs: int) -> Cell:
     middle, (low, high, _) = median(figures), interval(figures)
     if len(figures) == 1:  # tells nothing of how far figures lie apart
         return replace(chosen, figure=middle, unit=unit, text=f"{said}: {chosen.text}")
-    told, lowest, highest = (quantity(value, unit) for value in (middle, low, high))
-    text = f"{said}; median {told} ({lowest} to {highest}); {chosen.text}"
+    shown, lowest, highest = (quantity(value, unit) for value in (middle, low, high))
+    text = f"{said}; median {shown} ({lowest} to {highest}); {chosen.text}"
     return replace(chosen, figure=middle, low=low, high=high, unit=unit, text=text)
 
 
@@ -145,7 +145,7 @@ def _figures(cells: Sequence[Cell]) -> tuple[str, list[float]]:
 
 
 def _threshold(first: Threshold, results: Sequence[Results]) -> Threshold:
-    same = [each for found in results for each in found.thresholds if each.name == first.name]
+    same = [each for run in results for each in run.thresholds if each.name == first.name]
     measured = [each.measured for each in same if each.measured is not None]
     # A measure that is missing from one run is not known to be kept.
     worst_of = max(measured) if len(measured) == len(results) else None
@@ -171,12 +171,12 @@ def _section(several: Mapping[tuple[str, str, str], list[Cell]], matrix: Sequenc
         unit, figures = _figures(cells)
         verdicts = [cell.verdict for cell in cells]
         counted = ", ".join(f"{verdicts.count(v)} {v.text}" for v in dict.fromkeys(verdicts))
-        told: tuple[Value, ...] = (None, None, None, None, "")
+        statistics: tuple[Value, ...] = (None, None, None, None, "")
         if figures:
             low, high, sure = interval(figures)
             span = f"{low:g} to {high:g}, {sure:.1%} sure" if len(figures) > 1 else ""
-            told = (median(figures), min(figures), max(figures), span, unit)
-        rows.append((*cell_of, len(cells), *told, counted))
+            statistics = (median(figures), min(figures), max(figures), span, unit)
+        rows.append((*cell_of, len(cells), *statistics, counted))
     tables = [Table(columns, tuple(rows), _TABLE, "Repetitions")]
     apart = tuple(_differences(matrix))
     if apart:

@@ -367,10 +367,10 @@ class Results:
 
     def arms(self) -> tuple[Arm, ...]:
         """All arms in the run's order, then those that only the matrix names."""
-        found = {(arm.system, arm.door): arm for arm in self.run.arms}
+        arms = {(arm.system, arm.door): arm for arm in self.run.arms}
         for cell in self.matrix:
-            found.setdefault((cell.system, cell.door), self.run.arm(cell.system, cell.door))
-        return tuple(found.values())
+            arms.setdefault((cell.system, cell.door), self.run.arm(cell.system, cell.door))
+        return tuple(arms.values())
 
     def policies(self) -> tuple[str, ...]:
         """All policies, those of the matrix first."""
@@ -393,8 +393,8 @@ def of_log(
     :param facts: what was read and how, by name.
     :param tables: None in them is unknown, such as the principals of a window, and shown as empty.
     """
-    told = (replace(table, untold="") for table in tables)
-    sections = tuple(Section(table.title, "", tables=(table,), overall=True) for table in told)
+    shown = (replace(table, untold="") for table in tables)
+    sections = tuple(Section(table.title, "", tables=(table,), overall=True) for table in shown)
     run = RunFacts("", "", "", title)
     return Results(
         run, None, sections=sections, thresholds=thresholds, notes=notes, summary=summary, facts=facts

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sluicegate_reports.model.places import Location, place, told
+from sluicegate_reports.model.places import Location, one_line, place
 from sluicegate_reports.model.results import RunFacts, first_mistake
 from sluicegate_reports.model.trial import Trial as Trial
 from sluicegate_reports.registry import Measured, policies
@@ -73,7 +73,7 @@ def read_run(directory: Location) -> Run:
             "`sluicegate compare run` made; an interrupted run has none"
         ) from None
     except OSError as error:
-        raise RunError(f"cannot read {str(path)!r}: {told(error)}") from None
+        raise RunError(f"cannot read {str(path)!r}: {one_line(error)}") from None
     try:
         run = _adapter().validate_json(content)
     except ValidationError as error:

@@ -6,9 +6,9 @@ _US = pa.timestamp("us", tz="UTC")
 _NS = pa.timestamp("ns", tz="UTC")
 
 
-def is_readable(found: pa.DataType, wanted: pa.DataType) -> bool:
+def is_readable(stored: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether a column of one type can be read as another one: only times may differ, in their unit."""
-    return bool(found == wanted or (found == _NS and wanted == _US))
+    return bool(stored == wanted or (stored == _NS and wanted == _US))
 
 
 def in_nanoseconds(schema: pa.Schema) -> frozenset[str]:

@@ -51,14 +51,14 @@ class Rates:
     def add(self, seconds: pa.Table) -> None:
         """Add sums of complete seconds."""
         groups = summed(seconds, (*self._keys, _SECOND), _AMOUNTS)
-        for name, found in self._found.items():
-            found.add(groups, groups[name])
+        for name, distribution in self._found.items():
+            distribution.add(groups, groups[name])
 
     def table(self) -> pa.Table | None:
         """The keys, `seconds`, and of `messages` and `bytes` each `_p50`, `_p95`, `_p99`, `_peak`."""
-        found = {name: each.percentiles() for name, each in self._found.items()}
+        tables = {name: each.percentiles() for name, each in self._found.items()}
         columns: dict[str, pa.ChunkedArray] = {}
-        for name, table in found.items():
+        for name, table in tables.items():
             if table is None:
                 return None
             columns |= {key: table[key] for key in self._keys} | {"seconds": table[TIMES]}
@@ -130,10 +130,10 @@ class Baseline:
 
     def of_principals(self, most: int) -> list[Row]:
         """Likewise of principals: of each topic those with the highest p99 of messages, at most `most`."""
-        found: dict[tuple[str, ...], list[Row]] = {}
+        by_topic: dict[tuple[str, ...], list[Row]] = {}
         for row in self._told(self._of_principals.table()):
-            found.setdefault(topic_of(row), []).append(row)
-        return [row for rows in found.values() for row in sorted(rows, key=_by_demand)[:most]]
+            by_topic.setdefault(topic_of(row), []).append(row)
+        return [row for rows in by_topic.values() for row in sorted(rows, key=_by_demand)[:most]]
 
     def sizes(self) -> list[Row]:
         """Sizes of messages in bytes: TOPIC, `times` and `MEASURES`.
@@ -146,11 +146,11 @@ class Baseline:
         """The most clients active in one minute: TOPIC and `COUNTS`, see `Clients.most`."""
         most = self._clients.most()
         columns = {name: pa.array([topic[at] for topic in most], pa.int32()) for at, name in enumerate(TOPIC)}
-        counted = {name: pa.array([found[name] for found in most.values()], pa.int64()) for name in COUNTS}
+        counted = {name: pa.array([counts[name] for counts in most.values()], pa.int64()) for name in COUNTS}
         return self._told(pa.table(columns | counted))
 
     def _told(self, table: pa.Table | None) -> list[Row]:
-        return [] if table is None else [*self._texts.told(table)]
+        return [] if table is None else [*self._texts.decoded(table)]
 
 
 def _is_one_of(column: pa.ChunkedArray, values: Sequence[str]) -> pa.ChunkedArray:

@@ -36,11 +36,11 @@ class Clients:
 
     def complete(self, minute: int) -> None:
         """Say that no row of a minute before this one comes any more."""
-        found = self._minutes.take(pc.field(MINUTE) < minute)
-        if found is None:
+        complete = self._minutes.take(pc.field(MINUTE) < minute)
+        if complete is None:
             return
-        producers = found.filter(pc.field(PRODUCES))
-        consumers = found.filter(~pc.field(PRODUCES))
+        producers = complete.filter(pc.field(PRODUCES))
+        consumers = complete.filter(~pc.field(PRODUCES))
         subscribed = consumers.filter(pc.field("subscription").is_valid())
         self._subscriptions.add(subscribed)
         self._raise("producers", producers, (*TOPIC, MINUTE), "client")
@@ -52,9 +52,9 @@ class Clients:
 
         Only of minutes that are complete.
         """
-        found = self._subscriptions.sums()
-        if found is not None:
-            self._raise("subscriptions", found, TOPIC, "subscription")
+        subscriptions = self._subscriptions.sums()
+        if subscriptions is not None:
+            self._raise("subscriptions", subscriptions, TOPIC, "subscription")
         return self._most
 
     def _raise(self, name: str, rows: pa.Table, keys: tuple[str, ...], *counted: str) -> None:

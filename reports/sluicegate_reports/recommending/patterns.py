@@ -73,22 +73,22 @@ class _Names:
         the entry of another topic is for as well: that would replace the pattern's limits.
         """
         before, _ = pattern
-        found: dict[str, None] = {}
+        topics: dict[str, None] = {}
         start = bisect_left(self._sorted, (before, ""))
         for index in range(start, min(len(self._sorted), start + self._left)):
             name, topic = self._sorted[index]
             if not name.startswith(before):
                 self._left -= index - start
-                return list(found)
+                return list(topics)
             if _fits(name, pattern):
                 # A shorter form alone may be no name of the topic, so its limits would be lost.
                 if topic not in advised or not _fits(topic, pattern) or _has_a_name_of(advised, topic):
                     self._left -= index - start
                     return []
-                found[topic] = None
+                topics[topic] = None
         whole = start + self._left >= len(self._sorted)
         self._left -= min(self._left, len(self._sorted) - start)
-        return list(found) if whole else []
+        return list(topics) if whole else []
 
 
 def _has_a_name_of(advised: Container[str], topic: str) -> bool:
@@ -151,15 +151,15 @@ def _shared(topics: Sequence[tuple[str, Mapping[str, Limit]]]) -> dict[str, Limi
 
     :param topics: their names, with what no pattern has yet, by policy.
     """
-    found: dict[str, Limit] = {}
+    shared: dict[str, Limit] = {}
     _, first = topics[0]
     for policy in first:
         several = [(limits[policy], topic) for topic, limits in topics if policy in limits]
         highest, of_topic = max(several, key=lambda each: each[0].value)
         lowest = min(limit.value for limit, _ in several)
         if len(several) == len(topics) and highest.value <= ALIKE * lowest:
-            found[policy] = replace(highest, why=f"{highest.why}, of {of_topic}")
-    return found
+            shared[policy] = replace(highest, why=f"{highest.why}, of {of_topic}")
+    return shared
 
 
 def _entry(pattern: _Pattern, topics: Sequence[str], limits: Mapping[str, Limit]) -> Advice:

@@ -74,9 +74,9 @@ def limit_of(policy: str, measured: Mapping[str, float], head_room: float, unit:
     names = ("p50", "p95", "p99", "peak")
     figures = together([round(measured[name]) for name in names], unit)
     *first, last = (figure.partition(" ") for figure in figures)
-    told = ", ".join(f"{name} {figure[0]}" for name, figure in zip(names, [*first, last], strict=True))
+    percentiles = ", ".join(f"{name} {figure[0]}" for name, figure in zip(names, [*first, last], strict=True))
     raised = measured["peak"] > measured["p99"] * head_room
-    why = f"{told} {last[2]}; " + ("the peak" if raised else f"{head_room:g} x p99")
+    why = f"{percentiles} {last[2]}; " + ("the peak" if raised else f"{head_room:g} x p99")
     return Limit(policy, value, why)
 
 

@@ -26,14 +26,14 @@ class Texts:
                 rows = rows.set_column(place, name, self._column(rows[name], self._numbers[name]))
         return rows
 
-    def told(self, rows: pa.Table) -> list[dict[str, Any]]:
+    def decoded(self, rows: pa.Table) -> list[dict[str, Any]]:
         """Rows with the texts of the columns that have numbers."""
         for place, name in enumerate(rows.column_names):
             if name in self._numbers:
                 texts = pa.array(self.all(name), pa.string())
                 rows = rows.set_column(place, name, texts.take(rows[name]))
-        found: list[dict[str, Any]] = rows.to_pylist()
-        return found
+        decoded: list[dict[str, Any]] = rows.to_pylist()
+        return decoded
 
     @staticmethod
     def _column(column: pa.ChunkedArray, numbers: dict[str, int]) -> pa.Array:

@@ -163,7 +163,7 @@ def load(what: str, read: Callable[[], object], kind: type[_Kind], place: str) -
 
 @cache
 def _extensions() -> tuple[tuple[str, Extension], ...]:
-    found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
     return tuple(
         (
             point.name,
@@ -174,7 +174,7 @@ def _extensions() -> tuple[tuple[str, Extension], ...]:
                 "sluicegate_reports.registry",
             ),
         )
-        for point in found
+        for point in points
     )
 
 
@@ -184,13 +184,13 @@ def _joined(
     theirs: Callable[[Extension], Iterable[tuple[str, _Named]]],
 ) -> Mapping[str, _Named]:
     """Ours and those of all packages; a name belongs to one of them."""
-    found, whose = dict(ours), dict.fromkeys(ours, "sluicegate itself")
+    joined, whose = dict(ours), dict.fromkeys(ours, "sluicegate itself")
     for package, extension in _extensions():
         for name, row in theirs(extension):
-            if name in found:
+            if name in joined:
                 raise RegistryError(
                     f"{what} {name!r} of entry point {package!r} ({GROUP}) is already {whose[name]}'s: "
                     "give it another name"
                 )
-            found[name], whose[name] = row, f"entry point {package!r}"
-    return MappingProxyType(found)
+            joined[name], whose[name] = row, f"entry point {package!r}"
+    return MappingProxyType(joined)

@@ -28,12 +28,12 @@ def texts(table: Table, run: RunFacts, most: int) -> Iterator[list[tuple[str, Va
     system = table.columns.index(_SYSTEM) if _SYSTEM in table.columns else None
     door = table.columns.index(_DOOR) if _DOOR in table.columns else None
     for row in table.rows[:most]:
-        told = [(table.untold if value is None else cell_text(value), value) for value in row]
+        cells = [(table.untold if value is None else cell_text(value), value) for value in row]
         if system is not None:
-            name = told[system][0]
-            label = run.arm(name, told[door][0]).label if door is not None else run.label(name)
-            told[system] = (f"{name} ({label})" if label else name, row[system])
-        yield told
+            name = cells[system][0]
+            label = run.arm(name, cells[door][0]).label if door is not None else run.label(name)
+            cells[system] = (f"{name} ({label})" if label else name, row[system])
+        yield cells
 
 
 def scaled_columns(table: Table) -> Table:
@@ -55,15 +55,15 @@ def scaled_columns(table: Table) -> Table:
 
 def _fitted(name: str, values: list[Value]) -> tuple[str, list[Value]]:
     """Numbers in a unit of a fitting size, where their name ends with a unit, and the name with that unit."""
-    found = _UNIT.fullmatch(name)
+    match = _UNIT.fullmatch(name)
     numbers = [value for value in values if is_number(value)]
-    if found is None or not numbers:
+    if match is None or not numbers:
         return name, values
     largest = max(abs(value) for value in numbers)
-    fitting = Scaled("%", 0.01) if found[2] == "share" else scaled(found[2], largest)
+    fitting = Scaled("%", 0.01) if match[2] == "share" else scaled(match[2], largest)
     if fitting.divisor != 1.0:
         values = [value / fitting.divisor if is_number(value) else value for value in values]
-    return f"{found[1]} ({fitting.unit})", values
+    return f"{match[1]} ({fitting.unit})", values
 
 
 def cell_text(value: Value) -> str:

@@ -74,9 +74,9 @@ def _matrix(results: Results) -> Iterator[str]:
     if not results.policies():
         yield "No policy was compared."
         return
-    arms, found = results.arms(), cells(results)
+    arms, by_place = results.arms(), cells(results)
     rows = [
-        [_text(policy), *(_told(found[policy, arm.system, arm.door]) for arm in arms)]
+        [_text(policy), *(_told(by_place[policy, arm.system, arm.door]) for arm in arms)]
         for policy in results.policies()
     ]
     yield _table(["policy", *(arm.name for arm in arms)], rows)
@@ -128,9 +128,9 @@ def _facts(run: RunFacts) -> Iterator[str]:
         yield _fenced(text) if text.strip() else "The run does not tell."
 
 
-def _pairs(told: Mapping[str, str]) -> Iterator[str]:
-    if told:
-        yield _table(("", ""), [(_text(name), _text(value)) for name, value in told.items()])
+def _pairs(values: Mapping[str, str]) -> Iterator[str]:
+    if values:
+        yield _table(("", ""), [(_text(name), _text(value)) for name, value in values.items()])
 
 
 def _clocks(run: RunFacts) -> Iterator[str]:
@@ -155,6 +155,6 @@ def _clocks(run: RunFacts) -> Iterator[str]:
 
 def _fenced(text: str) -> str:
     """A block of code; its fence is longer than any in the text."""
-    longest = max((len(found) for found in re.findall(r"`+", text)), default=0)
+    longest = max((len(ticks) for ticks in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text.rstrip()}\n{fence}"

@@ -41,35 +41,35 @@ def counted(results: Results) -> str:
 
     Native doors are counted separately, as thresholds judge gateways.
     """
-    told = []
+    phrases = []
     for native in (False, True):
         mine = [cell for cell in cells(results).values() if door(cell.door).gate is not native]
-        found = Counter(cell.verdict for cell in mine)
-        counts = [f"{found[verdict]} {verdict.text}" for verdict in reversed(Verdict) if found[verdict]]
+        verdicts = Counter(cell.verdict for cell in mine)
+        counts = [f"{verdicts[verdict]} {verdict.text}" for verdict in reversed(Verdict) if verdicts[verdict]]
         if counts:
-            told.append(f"{'natively' if native else 'through gates'} {', '.join(counts)}")
+            phrases.append(f"{'natively' if native else 'through gates'} {', '.join(counts)}")
     passed = sum(threshold.passed for threshold in results.thresholds)
     count = len(results.thresholds)
-    told.append(f"{passed} of {count} thresholds passed" if count else "no thresholds")
-    return "; ".join(told)
+    phrases.append(f"{passed} of {count} thresholds passed" if count else "no thresholds")
+    return "; ".join(phrases)
 
 
 def gaps(results: Results) -> tuple[str, ...]:
     """The results' own notes, arms that did not run, cells whose figure is missing or unconfirmed."""
     arms = (f"{arm.name}: {arm.missing}" for arm in results.arms() if arm.missing)
-    found = [*results.notes, *arms, *_cells(results)]
-    return tuple(dict.fromkeys(found))
+    sentences = [*results.notes, *arms, *_cells(results)]
+    return tuple(dict.fromkeys(sentences))
 
 
 def cells(results: Results) -> dict[tuple[str, str, str], Cell]:
     """A cell for each policy and arm; one marked as missing where the results have none."""
-    told = results.cells()
+    by_place = results.cells()
     for policy in results.policies():
         for arm in results.arms():
             place = (policy, arm.system, arm.door)
             lacks = Verdict.NOT_PLAYED if arm.missing else Verdict.MISSING
-            told.setdefault(place, Cell(*place, lacks, text=arm.missing or UNKNOWN))
-    return told
+            by_place.setdefault(place, Cell(*place, lacks, text=arm.missing or UNKNOWN))
+    return by_place
 
 
 def _cells(results: Results) -> Iterator[str]:

@@ -91,11 +91,11 @@ def _array(values: Sequence[Value]) -> pa.Array:
 
 def _names(headings: Sequence[str]) -> list[str]:
     """Plain names, all different."""
-    found: list[str] = []
+    names: list[str] = []
     for heading in headings:
         name = _plain(heading)
-        found.append(name if name not in found else f"{name}_{len(found)}")
-    return found
+        names.append(name if name not in names else f"{name}_{len(names)}")
+    return names
 
 
 def _plain(heading: str) -> str:

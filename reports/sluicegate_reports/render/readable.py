@@ -25,9 +25,9 @@ def _readable(value: Any, keep: str = "") -> Any:
         return {_readable(name): _readable(each) for name, each in value.items()}
     if is_dataclass(value) and not isinstance(value, Point | type):
         lines = {"scenario", "policies", "commands"} if isinstance(value, RunFacts) else set()
-        told = {
+        readable_values = {
             each.name: _readable(getattr(value, each.name), _LINES if each.name in lines else "")
             for each in fields(value)
         }
-        return replace(value, **told)
+        return replace(value, **readable_values)
     return value

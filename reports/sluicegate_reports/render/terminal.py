@@ -71,7 +71,7 @@ def summary(results: Results, width: int) -> RenderableType:
     results = readable(results)
     parts: list[RenderableType] = [_head(results)]
     if results.thresholds:
-        parts += ["", _thresholds(results, told=width >= _ROOMY)]
+        parts += ["", _thresholds(results, explained=width >= _ROOMY)]
     if heading(results):
         parts += ["", _missing(results)]
     if results.policies():
@@ -88,8 +88,8 @@ def _head(results: Results) -> Text:
     head = Text()
     head.append(f"{run.title or run.run}\n", "bold")
     if results.verdict is None:
-        told = [f"{name}: {value}" for name, value in results.facts.items()]
-        return head.append(lead(results)).append("".join(f"\n{fact}" for fact in told), "dim")
+        facts = [f"{name}: {value}" for name, value in results.facts.items()]
+        return head.append(lead(results)).append("".join(f"\n{fact}" for fact in facts), "dim")
     head.append_text(_sign(results.verdict))
     head.append(f": {lead(results)}\n")
     head.append(f"{counted(results)}; run {run.run}", "dim")
@@ -104,29 +104,29 @@ def _grid(title: str) -> Grid:
     return Grid(title=title, title_justify="left", box=box.ROUNDED)
 
 
-def _thresholds(results: Results, told: bool) -> Grid:
+def _thresholds(results: Results, explained: bool) -> Grid:
     grid = _grid("Thresholds")
     grid.add_column("", no_wrap=True)
     grid.add_column("measure", overflow="fold")
     for name in ("measured", "at most"):
         grid.add_column(name, justify="right")
-    if told:
+    if explained:
         grid.add_column("", overflow="fold")
     for threshold in results.thresholds:
         sign = Text("✓ passed", "green") if threshold.passed else Text("✕ failed", "bold red")
         measured = quantity(threshold.measured, threshold.unit)
         bound = quantity(threshold.bound, threshold.unit)
-        words = [Text(threshold.text)] if told else []
+        words = [Text(threshold.text)] if explained else []
         grid.add_row(sign, Text(threshold.name), Text(measured), Text(bound), *words)
     return grid
 
 
 def _missing(results: Results) -> Text:
-    found = gaps(results)
-    if not found:
+    sentences = gaps(results)
+    if not sentences:
         return Text(NOTHING)
     text = Text(heading(results), "bold")
-    for line in found:
+    for line in sentences:
         text.append("\n! ", "bold magenta").append(line, "default not bold")
     return text
 
@@ -166,9 +166,9 @@ def _matrix(results: Results) -> Grid:
     for arm in arms:
         note = f"\n{arm.label}" if arm.label else ""
         grid.add_column(Text(f"{arm.system}\n{arm.door}{note}"), overflow="fold", max_width=_COLUMN - 3)
-    found = cells(results)
+    by_place = cells(results)
     for policy in results.policies():
-        row = (_told(found[policy, arm.system, arm.door]) for arm in arms)
+        row = (_told(by_place[policy, arm.system, arm.door]) for arm in arms)
         grid.add_row(Text(policy), *row, end_section=True)
     return grid
 
@@ -179,11 +179,11 @@ def _lines(results: Results, width: int) -> Grid:
     grid.add_column("policy", overflow="fold", min_width=_policy_width(results) if width >= _USUAL else None)
     grid.add_column("system and door", overflow="fold")
     grid.add_column("verdict", overflow="fold")
-    found = cells(results)
+    by_place = cells(results)
     arms = results.arms()
     for policy in results.policies():
         for index, arm in enumerate(arms):
             name = Text("" if index else policy)
-            told = _told(found[policy, arm.system, arm.door])
-            grid.add_row(name, Text(arm.name), told, end_section=index == len(arms) - 1)
+            verdict = _told(by_place[policy, arm.system, arm.door])
+            grid.add_row(name, Text(arm.name), verdict, end_section=index == len(arms) - 1)
     return grid

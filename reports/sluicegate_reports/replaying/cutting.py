@@ -57,7 +57,7 @@ def cuts(decisions: DataFrame, candidate: Candidate, slice_rows: int = SLICE_ROW
 
 def cuts_of(asked: Iterable[dict[str, Any]], candidate: Candidate, slice_rows: int) -> Cuts:
     """The same of rows of `demand.seconds`."""
-    found = Cuts()
+    cuts = Cuts()
     engines: dict[tuple[str, str], Engine | None] = {}
     for number, of_topic in groupby(asked, key=lambda second: second["place"]):
         rows = list(of_topic)
@@ -74,10 +74,10 @@ def cuts_of(asked: Iterable[dict[str, Any]], candidate: Candidate, slice_rows: i
         why = _uncut(engine, policies, rows)
         starts, longest = _starts({} if why else backlogs, rows, slice_rows)
         if starts:
-            found.starts[number] = starts
+            cuts.starts[number] = starts
         if longest >= CUT_FROM * slice_rows:
-            found.notes.append(_told(topic, rows, longest, why))
-    return found
+            cuts.notes.append(_told(topic, rows, longest, why))
+    return cuts
 
 
 def _told(topic: str, rows: Iterable[Mapping[str, Any]], longest: int, why: str | None) -> str:

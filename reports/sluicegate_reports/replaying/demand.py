@@ -83,10 +83,10 @@ def seconds(
         return
     at_us = F.unix_micros("time")
     by = ("place", *PLACE, "operation")
-    told = asked.where(F.col("place").isin([row["place"] for row in many])).groupBy(
+    by_second = asked.where(F.col("place").isin([row["place"] for row in many])).groupBy(
         *by, (at_us / _SECOND_US).cast("long").alias("second")
     )
-    sums = told.agg(
+    sums = by_second.agg(
         F.min(at_us).alias("first_us"),
         F.max(at_us).alias("last_us"),
         F.count("*").alias("rows"),
@@ -114,8 +114,8 @@ def _sliced(
     rows: DataFrame, names: DataFrame, starts: Mapping[int, Sequence[int]]
 ) -> tuple[DataFrame, DataFrame]:
     """Number the slices of topics: each row is in one, and names are in all."""
-    told = [(place, list(at_us)) for place, at_us in starts.items()]
-    begun = F.broadcast(small(rows.sparkSession, told, "place bigint, starts array<bigint>"))
+    rows_ = [(place, list(at_us)) for place, at_us in starts.items()]
+    begun = F.broadcast(small(rows.sparkSession, rows_, "place bigint, starts array<bigint>"))
     number = F.size(F.filter("starts", lambda start: start <= F.col("at_us")))
     every = F.explode(F.sequence(F.lit(0), F.size("starts")))
     return (

@@ -102,13 +102,13 @@ class Tally:
             everyone = (*place[:5], None, place[6])
             windowed = (everyone, policy) in self.ranges
             bounds = self.ranges.get((place, policy))
-            told = {"policy": policy, **_of_outcome(outcome), **_bounds(outcome, bounds, windowed=windowed)}
-            rows.append(_row(place, told))
+            values = {"policy": policy, **_of_outcome(outcome), **_bounds(outcome, bounds, windowed=windowed)}
+            rows.append(_row(place, values))
         return pa.RecordBatch.from_pylist(rows, ARROW_SCHEMA)
 
 
-def _row(place: Place, told: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_ZEROS, **dict(zip(_KINDS, place, strict=False)), **told}
+def _row(place: Place, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_ZEROS, **dict(zip(_KINDS, place, strict=False)), **values}
 
 
 def _of_outcome(outcome: Outcome) -> dict[str, Any]:
@@ -128,5 +128,5 @@ def _bounds(outcome: Outcome, bounds: Range | None, *, windowed: bool) -> dict[s
     """The bounds of a place with windows; otherwise the counts, or nothing if its topic has windows."""
     most = outcome.refused + outcome.maybe_refused
     delayed, longest = outcome.delayed, outcome.longest_ns
-    told = asdict(bounds or Range(outcome.refused, most, delayed, delayed, longest, longest))
-    return dict.fromkeys(told) if windowed and bounds is None else told
+    bounded = asdict(bounds or Range(outcome.refused, most, delayed, delayed, longest, longest))
+    return dict.fromkeys(bounded) if windowed and bounds is None else bounded

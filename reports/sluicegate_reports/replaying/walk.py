@@ -82,10 +82,10 @@ class Walker:
         rows = {name: _numbers(batch, name) for name in _NUMBERS}
         rows["at_ns"] = rows.pop("at_us") * 1000
         numbers, codes = np.unique(_numbers(batch, "who"), return_inverse=True)
-        found = [self._source(number, int(rows["at_ns"][0])) for number in numbers.tolist()]
-        sources = [source for source in found if source is not None]
-        if len(sources) < len(found):
-            known = np.array([source is not None for source in found])
+        known_sources = [self._source(number, int(rows["at_ns"][0])) for number in numbers.tolist()]
+        sources = [source for source in known_sources if source is not None]
+        if len(sources) < len(known_sources):
+            known = np.array([source is not None for source in known_sources])
             kept = known[codes]
             codes = (np.cumsum(known) - 1)[codes[kept]]
             rows = {name: column[kept] for name, column in rows.items()}
@@ -203,11 +203,11 @@ class Walker:
         names = batch.column("names")
         if names.null_count == len(names):
             return batch
-        told = names.is_valid()
-        for row in batch.filter(told).select(["who", "names"]).to_pylist():
+        named = names.is_valid()
+        for row in batch.filter(named).select(["who", "names"]).to_pylist():
             names = json.loads(row["names"])
             self._who[row["who"]] = tuple(names.get(name) for name in WHO)
-        return batch.filter(pc.invert(told))
+        return batch.filter(pc.invert(named))
 
     def _source(self, number: int, now_ns: int) -> Source | None:
         """The source of a number; None if the candidate has no broker of its system."""
@@ -254,5 +254,5 @@ def _everyone(place: Place) -> Place:
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Array:
-    found: Array = batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return found
+    numbers: Array = batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers

@@ -47,13 +47,13 @@ class Talker(Child):
 
     async def clock(self, within_s: float = 60.0) -> ClockOffset:
         """By how much its clock differs from this process's: of several answers the fastest."""
-        found = []
+        offsets = []
         for _ in range(_CLOCK_ASKS):
             before = time.time_ns()
             await self.tell({"ask": "clock"})
             answer = await self.hear("clock_ns", within_s)
-            found.append(clock_offset(before, answer["clock_ns"], time.time_ns()))
-        return min(found, key=lambda each: each.uncertainty_us)
+            offsets.append(clock_offset(before, answer["clock_ns"], time.time_ns()))
+        return min(offsets, key=lambda each: each.uncertainty_us)
 
 
 def ask_clock(command: Mapping[str, Any]) -> bool:

@@ -274,20 +274,20 @@ def _given(
     loaded: "LoadedScenario", places: Mapping[str, tuple[str, ...] | str | None]
 ) -> dict[str, tuple[str, ...]]:
     """Addresses by name of the broker; options win over the scenario."""
-    found: dict[str, tuple[str, ...]] = {}
+    addresses: dict[str, tuple[str, ...]] = {}
     for system in registry.kinds():
         place = getattr(loaded.scenario.systems, system)
         if place is not None:
-            found[system] = tuple(str(address) for address in place.bootstrap)
+            addresses[system] = tuple(str(address) for address in place.bootstrap)
             if admin := getattr(place, "admin", None):
-                found[f"{system}-admin"] = (admin.rstrip("/"),)
+                addresses[f"{system}-admin"] = (admin.rstrip("/"),)
     for name, value in places.items():
         if value:
-            found[name.replace("_", "-")] = (value,) if isinstance(value, str) else value
+            addresses[name.replace("_", "-")] = (value,) if isinstance(value, str) else value
     for system in ("pulsar", "danube"):
-        if f"{system}-admin" in found and system not in found:
+        if f"{system}-admin" in addresses and system not in addresses:
             raise click.UsageError(f"--{system}-admin is of no use without an address: give --{system} too")
-    return found
+    return addresses
 
 
 def _directory(out: Path) -> Path:

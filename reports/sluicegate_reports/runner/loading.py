@@ -56,15 +56,15 @@ def load_scenario(path: str | os.PathLike[str], policy_models: Iterable[type[Pol
         raise ConfigErrors(
             [*errors, root.place.error((), "expected a mapping (key: value)", "begin with 'name:'")]
         )
-    found = tuple(policy_levels(root))
-    errors.extend(remove_duplicate_aliases(found, fields))
+    levels = tuple(policy_levels(root))
+    errors.extend(remove_duplicate_aliases(levels, fields))
     made: Scenario | None = None
     model = scenario_model(fields)
     try:
         made = model.model_validate(root.plain())
     except ValidationError as error:
         errors.extend(translate(error, root, model))
-    errors.extend(inconsistencies(root, found, fields))
+    errors.extend(inconsistencies(root, levels, fields))
     errors.extend(_mistakes(root))
     if errors or made is None:
         raise ConfigErrors(errors)
@@ -132,8 +132,8 @@ def _items(node: Node, section: str) -> list[tuple[int, Node]]:
 
 
 def _fields(root: Node, section: str, field: str) -> list[tuple[int, Node]]:
-    found = [(index, entry.child(field)) for index, entry in _items(root, section)]
-    return [(index, node) for index, node in found if node is not None]
+    children = [(index, entry.child(field)) for index, entry in _items(root, section)]
+    return [(index, node) for index, node in children if node is not None]
 
 
 def _names(root: Node, section: str) -> list[tuple[str, Node]]:

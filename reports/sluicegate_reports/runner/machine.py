@@ -15,18 +15,18 @@ _LIBRARIES = ("grpcio", "pyarrow", "uvloop", "confluent-kafka")
 
 def versions(systems: tuple[str, ...]) -> dict[str, str]:
     """Version of each program and library in use."""
-    found = {"sluicegate": __version__, "python": platform.python_version()}
+    by_name = {"sluicegate": __version__, "python": platform.python_version()}
     for system in systems:
         name, _, number = label(system).partition(" ")
-        found[name] = number
+        by_name[name] = number
     for library in _LIBRARIES:
         try:
-            found[library] = version(library)
+            by_name[library] = version(library)
         except PackageNotFoundError:
             continue
     launcher = shutil.which("java")
     java = java_version(launcher) if launcher else ""
-    return found | ({"java": java} if java else {})
+    return by_name | ({"java": java} if java else {})
 
 
 def machine() -> dict[str, str]:

@@ -57,13 +57,13 @@ def within(stretches: Sequence[Stretch], start_s: float, stop_s: float) -> list[
 
     A cut ramp starts at the rate that it has at the cut.
     """
-    found = []
+    present = []
     for each in stretches:
         start, end = max(each.start_s, start_s), min(each.end_s, stop_s)
         if end <= start:
             continue
-        found.append(Stretch(each.phase, start, end, _rate_at(each, end), _rate_at(each, start)))
-    return found
+        present.append(Stretch(each.phase, start, end, _rate_at(each, end), _rate_at(each, start)))
+    return present
 
 
 def _rate_at(stretch: Stretch, at_s: float) -> float:

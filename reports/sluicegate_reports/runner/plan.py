@@ -151,12 +151,12 @@ def make_plan(
 
 
 def _phases(scenario: Scenario) -> tuple[PhasePlan, ...]:
-    found = []
+    phases = []
     at = 0.0
     for phase in scenario.phases:
-        found.append(PhasePlan(phase.name, at, at + phase.duration / 1000))
-        at = found[-1].end_s
-    return tuple(found)
+        phases.append(PhasePlan(phase.name, at, at + phase.duration / 1000))
+        at = phases[-1].end_s
+    return tuple(phases)
 
 
 def _producer(each: Producer, number: int, topic: str, scenario: Scenario, partitions: int) -> ProducerPlan:
@@ -200,7 +200,7 @@ def _numbered(name: str, number: int, count: int) -> str:
 
 
 def _stretches(producer: Producer, scenario: Scenario) -> list[Stretch]:
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     last = _rate(producer.rate)
     for index, (phase, times) in enumerate(zip(scenario.phases, _phases(scenario), strict=True)):
         own = next((rate for rate in phase.rates if rate.producer == producer.name), None)
@@ -209,9 +209,9 @@ def _stretches(producer: Producer, scenario: Scenario) -> list[Stretch]:
             continue
         rate = _rate(producer.rate if own is None or own.rate is None else own.rate)
         ramps = own is not None and own.ramp and math.isfinite(rate) and math.isfinite(last)
-        found.append(Stretch(index, times.start_s, times.end_s, rate, last if ramps else rate))
+        stretches.append(Stretch(index, times.start_s, times.end_s, rate, last if ramps else rate))
         last = rate
-    return found
+    return stretches
 
 
 def _rate(rate: float) -> float:

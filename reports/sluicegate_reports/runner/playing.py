@@ -84,7 +84,7 @@ class _Part(Generic[_Plan]):
         :param attempt: tries once, and gives what came of it.
         :return: False if it was refused and is not to try again.
         """
-        plan, told, no_answer = self._plan, False, _NO_PLACE
+        plan, recorded, no_answer = self._plan, False, _NO_PLACE
         if plan.start_s > 0:
             self.tried.set()
             await self._clock.until(plan.start_s)
@@ -96,14 +96,14 @@ class _Part(Generic[_Plan]):
                     await asyncio.sleep(_NO_ANSWER_S)
                     continue
                 self._watch.attached(plan, Event.ATTACH_REFUSED, refusal, trying_ns)
-                told = True
+                recorded = True
                 self.tried.set()
                 if not plan.retry_s or self._clock.now_s + plan.retry_s >= plan.stop_s:
                     return False
                 await asyncio.sleep(plan.retry_s)
                 trying_ns = time.monotonic_ns()
         except asyncio.CancelledError:
-            if not told:
+            if not recorded:
                 self._watch.attached(plan, Event.ATTACH_REFUSED, no_answer, trying_ns)
             raise
         self._watch.attached(plan, Event.ATTACHED, None, trying_ns)

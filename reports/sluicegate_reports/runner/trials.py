@@ -51,7 +51,7 @@ def trials(
     :param resolve: what holds for a topic, by its full name.
     :param judged: policies that the arm does not enforce exactly as stated.
     """
-    found = []
+    tried = []
     used = [each.topic for each in plan.producers] + [each.topic for each in plan.consumers]
     for topic in dict.fromkeys(used):
         held = resolve(topic)
@@ -63,11 +63,11 @@ def trials(
             for index, phase in enumerate(plan.phases):
                 if not _tried(plan, topic, policy, index):
                     continue
-                found += [
+                tried += [
                     _trial(plan, played, held, policy, phase, index, subscription, judged)
                     for subscription in subscriptions
                 ]
-    return found
+    return tried
 
 
 def baselines(

@@ -18,7 +18,7 @@ from sluicegate.decisions.compaction import parquet_writer
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.host.private_files import make_folder
 from sluicegate_reports.model.listing import is_finished, listing
-from sluicegate_reports.model.places import Location, Place, PlaceError, place, told
+from sluicegate_reports.model.places import Location, Place, PlaceError, one_line, place
 from sluicegate_reports.spark.log_files import DECISIONS, LeftOut, inspected, opened, span, tables
 
 FILE_ROWS = 4_000_000
@@ -98,7 +98,7 @@ def _days(source: _Source, before: date) -> Iterator[date]:
 
 def _taken(copy: Place) -> set[tuple[str, date, str]]:
     """Folder of run and system, day, and name of all files that a whole file was made of."""
-    found: set[tuple[str, date, str]] = set()
+    taken: set[tuple[str, date, str]] = set()
     for file in (file.place for file in listing(copy).files):
         if not is_finished(file) or not file.parent.name.startswith(_DATE):
             continue
@@ -107,11 +107,11 @@ def _taken(copy: Place) -> set[tuple[str, date, str]]:
                 names = json.loads((copied.metadata.metadata or {}).get(FROM_KEY, b"[]"))
         except (pa.ArrowException, OSError) as error:
             # Without it rows would be copied again.
-            raise PlaceError(f"cannot read {file}: {told(error)}") from None
+            raise PlaceError(f"cannot read {file}: {one_line(error)}") from None
         day = date.fromisoformat(file.parent.name.removeprefix(_DATE))
         folder = file.parent.parent.relative_to(copy)
-        found.update((folder, day, name) for name in names)
-    return found
+        taken.update((folder, day, name) for name in names)
+    return taken
 
 
 def _cut(sources: Iterable[_Source], file_rows: int) -> Iterator[list[_Source]]:

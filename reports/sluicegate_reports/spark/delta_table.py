@@ -18,7 +18,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports.model.listing import is_finished, is_table, listing
-from sluicegate_reports.model.places import File, Place, PlaceError, told
+from sluicegate_reports.model.places import File, Place, PlaceError, one_line
 
 _PARTITIONS = ["run", "system", "date"]
 """In this order they are the folders of a file."""
@@ -112,4 +112,4 @@ def _failures(copy: Place) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError, ValueError) as error:
-        raise PlaceError(f"the Delta table {copy} cannot be read or written: {told(error)}") from None
+        raise PlaceError(f"the Delta table {copy} cannot be read or written: {one_line(error)}") from None

@@ -19,7 +19,7 @@ _RUN, _SYSTEM, _TIME = "run", "system", "time"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Statistics:
     """Statistics of the rows of some files."""
 
     systems: Mapping[str, int]
@@ -31,7 +31,7 @@ class Told:
     last_us: int | None = None
 
 
-def of_file(file: pq.ParquetFile) -> Told:
+def of_file(file: pq.ParquetFile) -> Statistics:
     """Statistics of one file."""
     leaves = file.metadata.schema
     place = {leaves.column(number).path: number for number in range(len(leaves))}
@@ -40,10 +40,10 @@ def of_file(file: pq.ParquetFile) -> Told:
     return together(_of_group(file, number, columns) for number in groups)
 
 
-def of_table(table: pa.Table) -> Told:
+def of_table(table: pa.Table) -> Statistics:
     """Statistics of rows in memory."""
     span = pc.min_max(table.column(_TIME).cast(_US, safe=False).cast(pa.int64()))
-    return Told(
+    return Statistics(
         _counted(table.column(_SYSTEM)),
         _counted(table.column(_RUN)),
         span["min"].as_py(),
@@ -55,7 +55,7 @@ def _counted(column: pa.ChunkedArray) -> dict[str, int]:
     return {str(each["values"]): each["counts"].as_py() for each in pc.value_counts(column)}
 
 
-def together(several: Iterable[Told]) -> Told:
+def together(several: Iterable[Statistics]) -> Statistics:
     """Merge statistics."""
     systems: Counter[str] = Counter()
     runs: Counter[str] = Counter()
@@ -64,10 +64,10 @@ def together(several: Iterable[Told]) -> Told:
         systems.update(each.systems)
         runs.update(each.runs)
         times += [time for time in (each.first_us, each.last_us) if time is not None]
-    return Told(systems, runs, min(times, default=None), max(times, default=None))
+    return Statistics(systems, runs, min(times, default=None), max(times, default=None))
 
 
-def _of_group(file: pq.ParquetFile, number: int, columns: Sequence[int]) -> Told:
+def _of_group(file: pq.ParquetFile, number: int, columns: Sequence[int]) -> Statistics:
     """Of one row group.
 
     :param columns: numbers of the columns of runs, systems and times.
@@ -79,5 +79,5 @@ def _of_group(file: pq.ParquetFile, number: int, columns: Sequence[int]) -> Told
     if known and (run.min, system.min) == (run.max, system.max):
         rows = group.num_rows
         per_us = 1_000 if _TIME in in_nanoseconds(file.schema_arrow) else 1
-        return Told({system.min: rows}, {run.min: rows}, time.min_raw // per_us, time.max_raw // per_us)
+        return Statistics({system.min: rows}, {run.min: rows}, time.min_raw // per_us, time.max_raw // per_us)
     return of_table(file.read_row_group(number, columns=[_RUN, _SYSTEM, _TIME]))

@@ -21,7 +21,7 @@ from sluicegate.decisions.columns import Column, missing_columns
 from sluicegate.decisions.compaction import IN_PROGRESS_SUFFIX
 from sluicegate_reports.model import observations
 from sluicegate_reports.model.listing import is_finished
-from sluicegate_reports.model.places import File, Place, PlaceError, told
+from sluicegate_reports.model.places import File, Place, PlaceError, one_line
 from sluicegate_reports.model.timestamps import in_microseconds, is_readable
 
 _LOOKS_AT_ONCE = 16
@@ -113,8 +113,8 @@ def span(file: pq.ParquetFile) -> tuple[datetime, datetime] | None:
     known = [file.metadata.row_group(group).column(column).statistics for group in groups]
     if all(each is not None and each.has_min_max for each in known):
         return min(each.min for each in known), max(each.max for each in known)
-    found = pc.min_max(file.read(columns=["time"]).column("time"))
-    return found["min"].as_py(), found["max"].as_py()
+    ends = pc.min_max(file.read(columns=["time"]).column("time"))
+    return ends["min"].as_py(), ends["max"].as_py()
 
 
 @contextmanager
@@ -124,8 +124,10 @@ def opened(file: Place, texts: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
     :param texts: columns that are read as indices of dictionaries.
     :raises OSError: if it is missing or unreadable; with `pyarrow.ArrowException` if it is damaged.
     """
-    with pq.ParquetFile(file.path if file.is_local else file.open(), read_dictionary=texts or None) as found:
-        yield found
+    with pq.ParquetFile(
+        file.path if file.is_local else file.open(), read_dictionary=texts or None
+    ) as parquet:
+        yield parquet
 
 
 def tables(file: Place, columns: Sequence[str], form: Form, texts: Sequence[str] = ()) -> Iterator[pa.Table]:
@@ -138,10 +140,10 @@ def tables(file: Place, columns: Sequence[str], form: Form, texts: Sequence[str]
     :raises PlaceError: if it is no longer there, or a store does not give it.
     """
     try:
-        with opened(file, texts) as found:
-            here = set(found.schema_arrow.names)
+        with opened(file, texts) as parquet:
+            here = set(parquet.schema_arrow.names)
             wanted = [name for name in columns if name in here]
-            for batch in map(in_microseconds, found.iter_batches(_BATCH_ROWS, columns=wanted)):
+            for batch in map(in_microseconds, parquet.iter_batches(_BATCH_ROWS, columns=wanted)):
                 arrays = [
                     batch.column(name) if name in here else pa.nulls(len(batch), form.schema.field(name).type)
                     for name in columns
@@ -151,7 +153,7 @@ def tables(file: Place, columns: Sequence[str], form: Form, texts: Sequence[str]
         look = _failed(file, error, form, read_through)
         if isinstance(look, LeftOut) and file.exists():
             raise DamagedError(f"{file} {look.reason}") from None
-        raise PlaceError(f"cannot read {file}: {told(error)}") from None
+        raise PlaceError(f"cannot read {file}: {one_line(error)}") from None
 
 
 def _inspected(file: File, form: Form, take: Callable[[pq.ParquetFile], _Taken]) -> LeftOut | _Taken:
@@ -163,17 +165,17 @@ def _inspected(file: File, form: Form, take: Callable[[pq.ParquetFile], _Taken])
     if not file.size:
         return LeftOut(file.place, "is empty")
     try:
-        with opened(file.place) as found:
-            return _taken(found, file.place, form, take)
+        with opened(file.place) as parquet:
+            return _taken(parquet, file.place, form, take)
     except (pa.ArrowException, OSError) as error:
         return _failed(file.place, error, form, take)
 
 
 def _taken(
-    found: pq.ParquetFile, file: Place, form: Form, take: Callable[[pq.ParquetFile], _Taken]
+    parquet: pq.ParquetFile, file: Place, form: Form, take: Callable[[pq.ParquetFile], _Taken]
 ) -> LeftOut | _Taken:
-    reason = _problem(found.schema_arrow, form)
-    return LeftOut(file, reason) if reason else take(found)
+    reason = _problem(parquet.schema_arrow, form)
+    return LeftOut(file, reason) if reason else take(parquet)
 
 
 def _failed(
@@ -184,13 +186,13 @@ def _failed(
         try:
             content = file.read_bytes()
         except OSError as refused:
-            raise PlaceError(f"cannot read {file}: {told(refused)}") from None
+            raise PlaceError(f"cannot read {file}: {one_line(refused)}") from None
         try:
-            with pq.ParquetFile(pa.BufferReader(content)) as found:
-                return _taken(found, file, form, take)
+            with pq.ParquetFile(pa.BufferReader(content)) as parquet:
+                return _taken(parquet, file, form, take)
         except (pa.ArrowException, OSError) as damage:
             error = damage
-    return LeftOut(file, f"is damaged or cut short: {told(error)}")
+    return LeftOut(file, f"is damaged or cut short: {one_line(error)}")
 
 
 def read_through(file: pq.ParquetFile) -> None:

@@ -20,7 +20,7 @@ from sluicegate.decisions.reading import record_batches
 from sluicegate_reports.model.listing import Listed
 from sluicegate_reports.model.places import Place
 from sluicegate_reports.model.timestamps import in_nanoseconds
-from sluicegate_reports.spark.footers import Told, of_file, of_table, together
+from sluicegate_reports.spark.footers import Statistics, of_file, of_table, together
 from sluicegate_reports.spark.log_files import (
     DECISIONS,
     OBSERVATIONS,
@@ -59,7 +59,7 @@ class Log:
     """Finished files."""
     spools: tuple[pa.Table, ...]
     left_out: tuple[LeftOut, ...]
-    told: Told
+    statistics: Statistics
     """What the files tell of all rows together."""
 
     @property
@@ -70,7 +70,7 @@ class Log:
     @property
     def rows(self) -> int:
         """Rows in the files."""
-        return sum(self.told.systems.values())
+        return sum(self.statistics.systems.values())
 
     @property
     def is_here(self) -> bool:
@@ -108,7 +108,7 @@ class Log:
 class _Look:
     """What the end of a whole file tells."""
 
-    told: Told
+    statistics: Statistics
     in_ns: frozenset[str]
     """Columns that have nanoseconds."""
 
@@ -146,8 +146,8 @@ def _read(directory: Listed, form: Form, *, thorough: bool) -> Log:
         return len(table)
 
     whole, left_out = whole_files(directory, form, partial(_look, thorough=thorough), read)
-    told_of = [look.told for look in whole.values()] + [of_table(spool) for spool in spools]
-    return Log(form, whole, tuple(spools), tuple(left_out), together(told_of))
+    statistics = [look.statistics for look in whole.values()] + [of_table(spool) for spool in spools]
+    return Log(form, whole, tuple(spools), tuple(left_out), together(statistics))
 
 
 def _look(file: pq.ParquetFile, *, thorough: bool) -> _Look:

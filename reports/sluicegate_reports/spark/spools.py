@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from sluicegate.decisions.spool import DecisionLogError, parquet_path
 from sluicegate_reports.model.listing import Listed, is_spool, listing
-from sluicegate_reports.model.places import File, Place, told
+from sluicegate_reports.model.places import File, Place, one_line
 from sluicegate_reports.spark.log_files import DECISIONS, Form, LeftOut, inspected
 
 _Taken = TypeVar("_Taken")
@@ -58,7 +58,7 @@ def take_spool(file: File, form: Form, read: Callable[[Path], int], left_out: li
         left_out.append(LeftOut(file.place, str(error)))
         return True
     except OSError as error:
-        left_out.append(LeftOut(file.place, f"cannot be read: {told(error)}"))
+        left_out.append(LeftOut(file.place, f"cannot be read: {one_line(error)}"))
         return True
     if not rows and path.stat().st_size:
         left_out.append(LeftOut(file.place, "holds no whole batch of rows yet, or no more"))

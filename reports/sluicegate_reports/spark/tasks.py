@@ -45,8 +45,8 @@ class InTasks:
         parts = self.frame.mapInArrow(partial(_parts, figures=figures), _PARTS)
         whole = parts.groupBy("figure", "key").applyInArrow(_together(figures), _PARTS)
         with large_rows(self.frame.sparkSession):
-            told = whole.collect()
-        return merged([figures.nothing(), *(_loaded(row["body"]) for row in told)])
+            rows = whole.collect()
+        return merged([figures.nothing(), *(_loaded(row["body"]) for row in rows)])
 
 
 def packed_in_tasks(
@@ -97,8 +97,8 @@ def _together(figures: Figures) -> Callable[[pa.Table], pa.Table]:
     def together(table: pa.Table) -> pa.Table:
         table = table.sort_by("slice")
         name, key = table["figure"][0].as_py(), tuple(json.loads(table["key"][0].as_py()))
-        found = figures.together(name, key, (_loaded(body.as_py()) for body in table["body"]))
-        return pa.Table.from_batches([_row(Told(MADE, (), 0, found))])
+        rows = figures.together(name, key, (_loaded(body.as_py()) for body in table["body"]))
+        return pa.Table.from_batches([_row(Told(MADE, (), 0, rows))])
 
     return together
 

@@ -25,11 +25,11 @@ def skews(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     :return: `system`, `door`, `gateway`, `who`, `pairs`, `at_least_us`, `at_most_us`; if the first is above
         the second, the clocks have drifted during the run, or one was set.
     """
-    found: dict[tuple[str, ...], tuple[int, float, float]] = {}
+    bounds: dict[tuple[str, ...], tuple[int, float, float]] = {}
     for row in rows:
         key = tuple(row[name] for name in _PAIR)
-        count, least, most = found.get(key, (0, float("-inf"), float("inf")))
-        found[key] = count + row["pairs"], max(least, row["at_least_us"]), min(most, row["at_most_us"])
+        count, least, most = bounds.get(key, (0, float("-inf"), float("inf")))
+        bounds[key] = count + row["pairs"], max(least, row["at_least_us"]), min(most, row["at_most_us"])
     return [
         {
             **dict(zip(_PAIR, key, strict=True)),
@@ -37,7 +37,7 @@ def skews(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "at_least_us": int(low),
             "at_most_us": int(high),
         }
-        for key, (count, low, high) in sorted(found.items())
+        for key, (count, low, high) in sorted(bounds.items())
         if np.isfinite([low, high]).all()
     ]
 
@@ -81,13 +81,13 @@ def _clusters(steps: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield steps[first + 1], steps[last]
 
 
-def _middle(told: Sequence[Mapping[str, Any]]) -> float:
-    if not told:
+def _middle(bounds: Sequence[Mapping[str, Any]]) -> float:
+    if not bounds:
         return 0.0
-    low = max(row["at_least_us"] for row in told)
-    high = min(row["at_most_us"] for row in told)
+    low = max(row["at_least_us"] for row in bounds)
+    high = min(row["at_most_us"] for row in bounds)
     if low > high:
-        chosen = [row for row in told if row["who"] == EVERYBODY] or told
+        chosen = [row for row in bounds if row["who"] == EVERYBODY] or bounds
         low = sum(row["at_least_us"] for row in chosen) / len(chosen)
         high = sum(row["at_most_us"] for row in chosen) / len(chosen)
     return 0.0 if low <= 0 <= high else (low + high) / 2
@@ -95,5 +95,5 @@ def _middle(told: Sequence[Mapping[str, Any]]) -> float:
 
 def ahead_at(clocks: Ahead, arm: _Arm, at_us: int) -> float:
     """By how much an arm's gates were ahead at a time of the clients' clock; 0 if nothing tells."""
-    told = clocks.get(arm, ())
-    return next((us for from_us, us in reversed(told) if from_us <= at_us), told[0][1] if told else 0.0)
+    steps = clocks.get(arm, ())
+    return next((us for from_us, us in reversed(steps) if from_us <= at_us), steps[0][1] if steps else 0.0)

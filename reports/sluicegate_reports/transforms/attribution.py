@@ -111,7 +111,7 @@ def rules() -> Rules:
 
 def texts() -> tuple[tuple[str, str], ...]:
     """Words of the gateway's and of all systems' refusals, each with the one policy that it means."""
-    return (*_TEXTS, *(told for system in systems().values() for told in system.texts))
+    return (*_TEXTS, *(text for system in systems().values() for text in system.texts))
 
 
 class Log:
@@ -140,9 +140,9 @@ class Log:
             [(*place, attempt.client, second) for second in range(first, last + 1)],
             [(*place, "", second) for second in range(first, last + 1)],
         ):
-            found = [self._policies[key] for key in keys if key in self._policies]
-            if found:
-                return len(keys[0]) == 1, sorted(set[str]().union(*found))
+            several = [self._policies[key] for key in keys if key in self._policies]
+            if several:
+                return len(keys[0]) == 1, sorted(set[str]().union(*several))
         return False, []
 
 
@@ -189,7 +189,7 @@ def clients_us(piece: Piece, topic: Topic, clocks: Ahead) -> Numbers:
     """The times of decisions by the clients' clock, in us since 1970."""
     gate_us = piece.number("time_us")
     (_, first_us), *steps = clocks.get(topic.arm) or [(0, 0.0)]
-    found = gate_us - round(first_us)
+    at_us = gate_us - round(first_us)
     for from_us, us in steps:
-        found = np.where(gate_us - round(us) >= from_us, gate_us - round(us), found)
-    return found
+        at_us = np.where(gate_us - round(us) >= from_us, gate_us - round(us), at_us)
+    return at_us

@@ -42,10 +42,10 @@ def messages(topic: Topic, tried: Sequence[Try], measure: str) -> Iterator[Part]
     columns = ("phase", "client", "role", "event", "producer", "sequence", "code", measure)
     for piece in topic.observations(*columns) if own else ():
         event, value, numbered = piece.text("event"), piece.number(measure), piece.known("sequence")
-        told = piece.text("role").among("producer") & event.among("sent", *_ANSWERS)
+        answered = piece.text("role").among("producer") & event.among("sent", *_ANSWERS)
         came = piece.rows(event.among("received") & numbered).select(["producer", "sequence"])
         for each in own:
-            rows, over = told & piece.text("phase").among(each.phase), value > each.limit
+            rows, over = answered & piece.text("phase").among(each.phase), value > each.limit
             admitted = value[rows & event.among("acknowledged")]
             above = piece.rows(rows & over & numbered).select([*_MESSAGE, measure, "event"])
             yield (
@@ -94,8 +94,8 @@ def messages_together(key: tuple[str, str, int], parts: Sequence[Answers]) -> It
     for (over, event, code), count in counts.items():
         means.update(dict.fromkeys(_meanings(event, over=over, by_limit=code in codes), count))
     largest = (*untold, *(part.largest for part in parts if part.largest is not None))
-    found = {name: means[name] for name in _COUNTS}
-    yield {"trial": key[2], **found, "largest_admitted": max(largest, default=None)}
+    counted = {name: means[name] for name in _COUNTS}
+    yield {"trial": key[2], **counted, "largest_admitted": max(largest, default=None)}
 
 
 def _meanings(event: str, *, over: bool, by_limit: bool) -> Iterator[str]:
@@ -122,11 +122,11 @@ def _delivered_untold(parts: Sequence[Answers]) -> list[int]:
     above, came = (_together([getattr(part, name) for part in parts]) for name in ("above", "came"))
     answered = pc.is_in(above["event"].cast(pa.string()), pa.array(["acknowledged", "refused"]))
     each = above.append_column("answered", answered).group_by(list(_MESSAGE), use_threads=False)
-    told = each.aggregate([("answered", "any"), ("value", "max")])
-    unanswered = told.filter(pc.invert(told["answered_any"]))
+    messages = each.aggregate([("answered", "any"), ("value", "max")])
+    unanswered = messages.filter(pc.invert(messages["answered_any"]))
     untold = unanswered.join(came, list(_MESSAGE), join_type="left semi", use_threads=False)
-    found: list[int] = untold["value_max"].to_pylist()
-    return found
+    values: list[int] = untold["value_max"].to_pylist()
+    return values
 
 
 def _together(tables: Sequence[pa.Table]) -> pa.Table:
@@ -167,7 +167,7 @@ def unacked_together(key: Key, parts: Sequence[pa.Table], tried: Sequence[Try]) 
                 "acknowledged": sum(one.acknowledged for one in own),
                 "most": max((one.most for one in own if one.most is not None), default=None),
                 "left": sum(one.left for one in own),
-                "untold": sum(not one.told and one.received > 0 for one in own),
+                "untold": sum(not one.tells and one.received > 0 for one in own),
             }
 
 
@@ -176,14 +176,14 @@ class _Consumer(NamedTuple):
     acknowledged: int
     most: int | None
     left: bool
-    told: bool
+    tells: bool
 
 
 def _consumers(piece: Piece, begin_us: int) -> Iterator[_Consumer]:
     event, client, at_us = piece.text("event"), piece.text("client").codes, piece.number("time_us")
     change = _changes(piece)
     left = event.among("detached")
-    told = event.among("acknowledged") | piece.known("acknowledges")
+    tells = event.among("acknowledged") | piece.known("acknowledges")
     order = np.lexsort((change, at_us, client))
     for rows in np.split(order, np.flatnonzero(np.diff(client[order])) + 1) if len(order) else ():
         own = change[rows]
@@ -193,7 +193,7 @@ def _consumers(piece: Piece, begin_us: int) -> Iterator[_Consumer]:
             -int(own[own < 0].sum()),
             int(held.max()) if len(held) else None,
             bool(left[rows].any()),
-            bool(told[rows].any()),
+            bool(tells[rows].any()),
         )
 
 
@@ -210,5 +210,5 @@ def _changes(piece: Piece) -> Numbers:
     first = np.ones(len(order), np.bool_)
     first[order[1:]] = (message[:, order[1:]] != message[:, order[:-1]]).any(axis=0)
     sign = event.among("received").astype(np.int64) - event.among("acknowledged")
-    found: Numbers = np.where(first, sign * piece.number("messages"), 0)
-    return found
+    changes: Numbers = np.where(first, sign * piece.number("messages"), 0)
+    return changes

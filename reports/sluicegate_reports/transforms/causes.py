@@ -64,11 +64,11 @@ def _cause(kind: str, from_us: int, to_us: int, messages: int, *names: str) -> d
 
 def _twice(log: Requests, clients: Requests) -> Iterator[dict[str, Any]]:
     own = log.admitted
-    told, seen = int(own.messages.sum()), int(clients.admitted.messages.sum())
+    logged, seen = int(own.messages.sum()), int(clients.admitted.messages.sum())
     rows = np.stack([own.at_us, own.amount])
     _, count = np.unique(rows, axis=1, return_counts=True)
-    if len(own.at_us) and count[count > 1].sum() >= _TWINS * len(own.at_us) and told > 1.5 * seen:
-        yield _cause(LOG_TWICE, int(own.at_us[0]), int(own.at_us[-1]), told // 2)
+    if len(own.at_us) and count[count > 1].sum() >= _TWINS * len(own.at_us) and logged > 1.5 * seen:
+        yield _cause(LOG_TWICE, int(own.at_us[0]), int(own.at_us[-1]), logged // 2)
 
 
 def _gap(log: Requests, clients: Requests, lane: Lane) -> Iterator[dict[str, Any]]:
@@ -106,7 +106,7 @@ def _longest(at_us: Numbers, length_us: int) -> tuple[int, int]:
 
 def set_in(topic: Topic, lane: Lane) -> dict[tuple[str, int], int]:
     """When each version of the policies, and each limit, decided first in a lane, or a slice of it."""
-    found: dict[tuple[str, int], int] = {}
+    first_us_of: dict[tuple[str, int], int] = {}
     for piece in topic.decisions("time_us", "policy_version", "policy", "limit_milli"):
         at_us = piece.number("time_us") - lane.gate_begin_us
         within = (at_us >= 0) & (at_us < lane.length_us)
@@ -115,8 +115,8 @@ def set_in(topic: Topic, lane: Lane) -> dict[tuple[str, int], int]:
             values = piece.number(name)[rows]
             for each in _different(values):
                 first_us = int(at_us[rows][values == each].min())
-                found[name, each] = min(found.get((name, each), first_us), first_us)
-    return found
+                first_us_of[name, each] = min(first_us_of.get((name, each), first_us), first_us)
+    return first_us_of
 
 
 def _different(values: Numbers) -> list[int]:
@@ -129,7 +129,7 @@ def _different(values: Numbers) -> list[int]:
 def _changed(several: Set) -> Iterator[dict[str, Any]]:
     """Policies, or at least a limit, that changed within the lane."""
     first_us: dict[tuple[str, int], int] = {}
-    for key, at_us in (each for told in several for each in told.items()):
+    for key, at_us in (each for slice_ in several for each in slice_.items()):
         first_us[key] = min(first_us.get(key, at_us), at_us)
     kinds = (("policy_version", POLICIES_CHANGED, 1), ("limit_milli", LIMIT_CHANGED, 1_000))
     for name, kind, of_one in kinds:
@@ -142,8 +142,8 @@ def _changed(several: Set) -> Iterator[dict[str, Any]]:
 
 def _gateways(lane: Lane, gateways: Mapping[str, Requests]) -> Iterator[dict[str, Any]]:
     """Gateways that each keep the law alone."""
-    told = {name: excess([moments.of_log(each)], lane) for name, each in gateways.items()}
-    known = {name: found for name, found in told.items() if found is not None}
-    if len(known) > 1 and all(found["excess"] <= 1 for found in known.values()):
-        messages = sum(found["admitted"] for found in known.values())
+    laws = {name: excess([moments.of_log(each)], lane) for name, each in gateways.items()}
+    known = {name: law for name, law in laws.items() if law is not None}
+    if len(known) > 1 and all(law["excess"] <= 1 for law in known.values()):
+        messages = sum(law["admitted"] for law in known.values())
         yield _cause(GATEWAYS, 0, lane.length_us, messages, *sorted(known))

@@ -51,8 +51,8 @@ def attachments(topic: Topic, tried: Sequence[Try], clocks: Ahead) -> Iterator[P
 def _attempt(topic: str | None, row: Mapping[str, Any]) -> Attempt:
     began_us = None if row["latency_ns"] is None else row["time_us"] - row["latency_ns"] // 1000
     own = {name: row[name] for name in ("role", "client", "subscription", "event")}
-    told = {name: row[name] for name in ("code", "text", "decision_id")}
-    return Attempt(topic, **own, began_us=began_us, told_us=row["time_us"], **told)
+    refusal = {name: row[name] for name in ("code", "text", "decision_id")}
+    return Attempt(topic, **own, began_us=began_us, told_us=row["time_us"], **refusal)
 
 
 def attachments_together(
@@ -99,12 +99,12 @@ def _judged(trial: Try, events: Iterable[Attempt]) -> Iterator[dict[str, Any]]:
     for each, about_it in _about(rows, trial.policy):
         group = each.subscription if trial.policy == MEMBERS else None
         groups.setdefault(group, []).append((each, about_it))
-    found: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    by_kind: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for each, most, wrong in (answer for group in groups.values() for answer in _answers(trial, group)):
         policies = None if each.policies is None else tuple(each.policies)
         kind = each.event, _whose(each, trial.policy), policies, each.how, each.code
-        found.setdefault(kind, []).append((most, wrong))
-    for kind, answers in found.items():
+        by_kind.setdefault(kind, []).append((most, wrong))
+    for kind, answers in by_kind.items():
         yield {
             "trial": trial.trial,
             **dict(zip(("event", "whose", "policies", "how", "code"), kind, strict=True)),
@@ -203,12 +203,12 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         `wrongly_admitted`, `wrongly_refused`, `unclear` (refusals that may be its), `doubtful` (of them,
         those that would be wrong if they were).
     """
-    told = list(rows)
-    if not told:
+    known = list(rows)
+    if not known:
         return {}
 
     def total(name: str, event: str, whose: str | None = None) -> int:
-        return sum(row[name] for row in told if (row["event"], row["whose"]) == (event, whose))
+        return sum(row[name] for row in known if (row["event"], row["whose"]) == (event, whose))
 
     refused = "attach_refused"
     attached, own, unclear = (
@@ -221,7 +221,7 @@ def folded(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         "attached": attached,
         "refused": own,
         "otherwise": total("answers", refused, OTHER),
-        "most": max((row["most"] for row in told), default=0),
+        "most": max((row["most"] for row in known), default=0),
         "wrongly_admitted": total("wrong", "attached"),
         "wrongly_refused": total("wrong", refused, OWN),
         "unclear": unclear,

@@ -29,14 +29,14 @@ class _Counted(NamedTuple):
     def quantiles(self, shares: Sequence[float]) -> list[float]:
         """In ms, by nearest rank."""
         ranks = [max(1, math.ceil(int(self.up_to[-1]) * share)) for share in shares]
-        found: list[float] = (self.us[np.searchsorted(self.up_to, ranks)] / 1000).tolist()
-        return found
+        quantiles: list[float] = (self.us[np.searchsorted(self.up_to, ranks)] / 1000).tolist()
+        return quantiles
 
     def below(self, edges_ms: Sequence[float]) -> list[int]:
         """How many are less than each of these."""
         before = np.searchsorted(self.us, np.array(edges_ms) * 1000)
-        found: list[int] = np.append(0, self.up_to)[before].tolist()
-        return found
+        counts: list[int] = np.append(0, self.up_to)[before].tolist()
+        return counts
 
 
 def errors(topic: Topic, tried: Sequence[Try], transits: Mapping[tuple[str, str], Transit]) -> Iterator[Part]:

@@ -14,11 +14,11 @@ COUNTS = (
     *("acknowledged", "received", "lost", "unread", "duplicates", "reordered"),
     *("altered", "told_refused", "told_nothing"),
 )
-_Columns = TypeVar("_Columns", "Told", "Came")
+_Columns = TypeVar("_Columns", "Answers", "Came")
 _LATER = np.iinfo(np.int64).max
 
 
-class Told(NamedTuple):
+class Answers(NamedTuple):
     """Answers to producers, or one for each message."""
 
     producer: Numbers
@@ -50,7 +50,7 @@ class Came(NamedTuple):
 class Seen(NamedTuple):
     """What clients saw of a slice of a topic."""
 
-    told: Told
+    answers: Answers
     came: Came
     subscribed: frozenset[int]
     clients: Names
@@ -61,7 +61,7 @@ class Seen(NamedTuple):
 class _Met(NamedTuple):
     """Messages of which something was told, and what became of each at one subscription."""
 
-    told: Told
+    answers: Answers
     times: Numbers
     came_us: Numbers
     """LATER of those that did not come."""
@@ -134,9 +134,9 @@ def delivery(
     if not known:
         return []
     all_seen = known[0] if len(known) == 1 else _joined(known)
-    told, came = all_seen.told, all_seen.came
-    producers = {number: _messages(told, rows) for number, rows in _by(told.producer)}
-    found = []
+    answers, came = all_seen.answers, all_seen.came
+    producers = {number: _messages(answers, rows) for number, rows in _by(answers.producer)}
+    rows = []
     for reader in sorted(all_seen.subscribed) if producers else ():
         own = _of(came, came.reader == reader)
         theirs = dict(_by(own.producer))
@@ -147,8 +147,8 @@ def delivery(
         ]
         for phase, counts in _counted(met, idle_s * 1e6, end_us):
             place = {**dict(zip(PLACE, topic, strict=True)), "phase": all_seen.phases[phase]}
-            found.append({**place, "subscription": all_seen.readers[reader], **counts})
-    return found
+            rows.append({**place, "subscription": all_seen.readers[reader], **counts})
+    return rows
 
 
 _SEEN = (
@@ -165,7 +165,7 @@ def seen(topic: Topic) -> Seen | None:
     if topic.name is None or not topic.is_observed:
         return None
     clients, phases, readers = Names(), Names(), Names()
-    told, came = [], []
+    answers, came = [], []
     subscribed: set[int] = set()
     for piece in topic.observations(*_SEEN):
         event, role, sequence = piece.text("event"), piece.text("role"), piece.number("sequence", NEVER)
@@ -174,7 +174,7 @@ def seen(topic: Topic) -> Seen | None:
         size = np.where(piece.number("messages") == 1, piece.number("bytes", NEVER), NEVER)
         # One that attached and got nothing lost everything: what was received alone would not tell of it.
         subscribed.update(np.unique(reader[of_consumer & event.among("received", "attached")]).tolist())
-        answers = Told(
+        replies = Answers(
             client,
             sequence,
             phases.of(piece.text("phase")),
@@ -184,42 +184,44 @@ def seen(topic: Topic) -> Seen | None:
             piece.number("delay_ms") * 1_000,
             size,
         )
-        told.append(_of(answers, role.among("producer") & event.among("acknowledged", "refused", "failed")))
+        answers.append(
+            _of(replies, role.among("producer") & event.among("acknowledged", "refused", "failed"))
+        )
         producer, published_us = clients.of(piece.text("producer")), piece.number("published_us", NEVER)
         deliveries = Came(producer, sequence, reader, client, piece.number("time_us"), published_us, size)
         known = piece.known("producer") & piece.known("sequence")
         came.append(_of(deliveries, of_consumer & event.among("received") & known))
-    return Seen(_end_to_end(told), _end_to_end(came), frozenset(subscribed), clients, phases, readers)
+    return Seen(_end_to_end(answers), _end_to_end(came), frozenset(subscribed), clients, phases, readers)
 
 
 def _joined(parts: Sequence[Seen]) -> Seen:
     """Several slices as one, with one numbering."""
     clients, phases, readers = Names(), Names(), Names()
-    told, came = [], []
+    answers, came = [], []
     subscribed: set[int] = set()
     for part in parts:
         client, phase = clients.of_others(part.clients), phases.of_others(part.phases)
         reader = readers.of_others(part.readers)
-        own = part.told
-        told.append(own._replace(producer=client[own.producer], phase=phase[own.phase]))
+        own = part.answers
+        answers.append(own._replace(producer=client[own.producer], phase=phase[own.phase]))
         theirs = part.came
         producer, consumer = client[theirs.producer], client[theirs.consumer]
         came.append(theirs._replace(producer=producer, consumer=consumer, reader=reader[theirs.reader]))
         subscribed.update(int(reader[number]) for number in part.subscribed)
-    return Seen(_end_to_end(told), _end_to_end(came), frozenset(subscribed), clients, phases, readers)
+    return Seen(_end_to_end(answers), _end_to_end(came), frozenset(subscribed), clients, phases, readers)
 
 
 def _end_to_end(parts: Sequence[_Columns]) -> _Columns:
     made: Any = parts[0]  # as for `_of`
-    found: _Columns = made._make(map(np.concatenate, zip(*parts, strict=True)))
-    return found
+    joined: _Columns = made._make(map(np.concatenate, zip(*parts, strict=True)))
+    return joined
 
 
 def _of(columns: _Columns, rows: Numbers | Flags) -> _Columns:
     """Those rows."""
     made: Any = columns  # mypy takes `_make` of a variable type for one of no type
-    found: _Columns = made._make(column[rows] for column in columns)
-    return found
+    chosen: _Columns = made._make(column[rows] for column in columns)
+    return chosen
 
 
 def _by(numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
@@ -230,13 +232,13 @@ def _by(numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
             yield int(numbers[rows[0]]), rows
 
 
-def _messages(told: Told, rows: Numbers) -> Told:
+def _messages(answers: Answers, rows: Numbers) -> Answers:
     """The messages of a producer, in its order; each may have been answered more than once."""
-    rows = rows[np.argsort(told.sequence[rows], kind="stable")]
-    begins = np.flatnonzero(np.diff(told.sequence[rows], prepend=np.iinfo(np.int64).max))
-    own = _of(told, rows)
+    rows = rows[np.argsort(answers.sequence[rows], kind="stable")]
+    begins = np.flatnonzero(np.diff(answers.sequence[rows], prepend=np.iinfo(np.int64).max))
+    own = _of(answers, rows)
     stored = np.logical_or.reduceat(own.stored, begins)
-    return Told(
+    return Answers(
         own.producer[begins],
         own.sequence[begins],
         np.minimum.reduceat(own.phase, begins),
@@ -248,9 +250,9 @@ def _messages(told: Told, rows: Numbers) -> Told:
     )
 
 
-def _met(told: Told, came: Came, *, calls: bool) -> _Met:
+def _met(answers: Answers, came: Came, *, calls: bool) -> _Met:
     """What became of a producer's messages at one subscription."""
-    count = len(told.sequence)
+    count = len(answers.sequence)
     times, came_us, late = np.zeros(count, np.int64), np.full(count, _LATER), np.zeros(count, np.bool_)
     altered = np.zeros(count, np.bool_)
     if len(came.sequence):
@@ -258,18 +260,18 @@ def _met(told: Told, came: Came, *, calls: bool) -> _Met:
         begins = np.flatnonzero(np.diff(came.sequence[order], prepend=NEVER))
         first = _of(came, order[begins])
         behind, ahead_us = _out_of_order(first)
-        place = np.minimum(np.searchsorted(told.sequence, first.sequence), count - 1)
-        known = told.sequence[place] == first.sequence
+        place = np.minimum(np.searchsorted(answers.sequence, first.sequence), count - 1)
+        known = answers.sequence[place] == first.sequence
         place = place[known]
         times[place] = np.diff(begins, append=len(order))[known]
         came_us[place] = first.came_us[known]
-        beside = calls & (ahead_us[known] != NEVER) & (ahead_us[known] < told.told_us[place])
+        beside = calls & (ahead_us[known] != NEVER) & (ahead_us[known] < answers.told_us[place])
         late[place] = behind[known] & ~beside
-        sent, got = told.size[place], first.size[known]
+        sent, got = answers.size[place], first.size[known]
         altered[place] = (sent != NEVER) & (got != NEVER) & (sent != got)
     # Messages without a number come first here; what followed them is unknown.
     later = np.minimum.accumulate(came_us[::-1])[::-1]
-    return _Met(told, times, came_us, late, altered, np.append(later[1:], _LATER))
+    return _Met(answers, times, came_us, late, altered, np.append(later[1:], _LATER))
 
 
 def _out_of_order(first: Came) -> tuple[Flags, Numbers]:
@@ -285,28 +287,28 @@ def _out_of_order(first: Came) -> tuple[Flags, Numbers]:
 
 def _counted(met: Sequence[_Met], idle_us: float, end_us: int) -> Iterator[tuple[int, dict[str, int]]]:
     """The counts of each phase at one subscription."""
-    told = Told._make(map(np.concatenate, zip(*(each.told for each in met), strict=True)))
+    answers = Answers._make(map(np.concatenate, zip(*(each.answers for each in met), strict=True)))
     times, came_us, late, altered, overtaken_us = map(
         np.concatenate, zip(*(each[1:] for each in met), strict=True)
     )
     came = times > 0
-    due_us = told.told_us + told.delay_us
+    due_us = answers.told_us + answers.delay_us
     known = overtaken_us != _LATER
     passed = np.maximum(np.where(known, overtaken_us, 0), due_us) + idle_us <= end_us
-    waited = told.stored & ~came
+    waited = answers.stored & ~came
     gone, still = waited & known & passed, waited & ~(known & passed)
-    quiet = _quiet(came_us[came], (came_us - told.told_us)[came], due_us, idle_us, end_us)
-    for phase in np.unique(told.phase).tolist():
-        here = told.phase == phase
+    quiet = _quiet(came_us[came], (came_us - answers.told_us)[came], due_us, idle_us, end_us)
+    for phase in np.unique(answers.phase).tolist():
+        here = answers.phase == phase
         counts = {
-            "acknowledged": told.stored,
+            "acknowledged": answers.stored,
             "received": came,
             "lost": gone | (still & quiet),
             "unread": still & ~quiet,
             "reordered": late,
             "altered": altered,
-            "told_refused": told.refused & came,
-            "told_nothing": ~told.stored & ~told.refused & came,
+            "told_refused": answers.refused & came,
+            "told_nothing": ~answers.stored & ~answers.refused & came,
         }
         numbers = {name: int(np.count_nonzero(rows & here)) for name, rows in counts.items()}
         yield phase, {**numbers, "duplicates": int((times - 1)[came & here].sum())}

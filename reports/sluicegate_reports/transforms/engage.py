@@ -21,15 +21,15 @@ def engage(slots: Slots, lane: Lane) -> dict[str, Any]:
         `first_limited_us`, `engage_ms` (from the one to the other; below 0: limited too early), `fell_us`
         (None if the load did not fall before the end), `last_limited_us`, `release_ms`.
     """
-    told = slots.rows > 0
+    seen = slots.rows > 0
     start_us = np.arange(len(slots)) * slots.width_us
     so_far = np.cumsum(slots.offered)
     x = so_far - lane.rate * start_us / 1e6
     low = np.minimum.accumulate(x - slots.offered)
     width = _SECOND_US // slots.width_us
     second = so_far - np.concatenate([np.zeros(width, np.int64), so_far])[: len(slots)]
-    spent = start_us[told & (x - low > lane.burst)]
-    busy = start_us[told & (second > lane.rate)] + slots.width_us
+    spent = start_us[seen & (x - low > lane.burst)]
+    busy = start_us[seen & (second > lane.rate)] + slots.width_us
     spent_us = int(spent[0]) if len(spent) else None
     fell_us = int(busy[-1]) if len(busy) and busy[-1] + _SECOND_US <= lane.length_us else None
     first_us, last_us = int(slots.first_limited_us.min()), int(slots.last_limited_us.max())

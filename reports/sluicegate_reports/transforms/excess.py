@@ -25,20 +25,20 @@ def excess(moments: Iterable[Moments], lane: Lane, known: Rise | None = None) ->
         may pass a full bucket even if it is more than that; `admitted`. None if nothing was.
     """
     unit = Unit.of(lane.rate)
-    found = law.rise(moments, unit) if known is None else known
-    if not found:
+    worst_rise = law.rise(moments, unit) if known is None else known
+    if not worst_rise:
         return None
     largest = max(int(part.amount.max(initial=0)) for part in moments)
     full = max(Fraction(lane.burst), Fraction(largest))
-    over = Fraction(found.rise, unit.of_one) - full
-    share, worst = _share(moments, lane.rate, full, found)
+    over = Fraction(worst_rise.rise, unit.of_one) - full
+    share, worst = _share(moments, lane.rate, full, worst_rise)
     return {
         "excess": float(over),
         "excess_at_s": worst.from_us / 1e6,
         "excess_window_s": (worst.to_us - worst.from_us) / 1e6,
         "excess_share": float(share),
         "largest": largest,
-        "admitted": found.late // unit.of_one,
+        "admitted": worst_rise.late // unit.of_one,
     }
 
 
@@ -49,17 +49,17 @@ def _share(moments: Iterable[Moments], rate: float, full: Fraction, first: Rise)
     it (Dinkelbach, On Nonlinear Fractional Programming, 1967).
     """
     plain = unit = Unit.of(rate)
-    share, worst, found = Fraction(0), first, first
+    share, worst, rise = Fraction(0), first, first
     for step in range(_STEPS):
-        length_us = found.to_us - found.from_us
+        length_us = rise.to_us - rise.from_us
         allowed = Fraction(plain.per_us * length_us, plain.of_one) + full
-        admitted = Fraction(found.rise + unit.per_us * length_us, unit.of_one)
+        admitted = Fraction(rise.rise + unit.per_us * length_us, unit.of_one)
         nearer = Fraction(round((admitted / allowed - 1) * _PARTS), _PARTS)
         if step and nearer <= share:
             break
-        share, worst = nearer, found
+        share, worst = nearer, rise
         if share <= 0:
             break
         unit = Unit.of(rate, 1 + share)
-        found = law.rise(moments, unit)
+        rise = law.rise(moments, unit)
     return share, worst

@@ -116,8 +116,8 @@ def from_decisions(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, 
         by_another = limited & ~policy.among(None, lane.policy) & ~_naming(others, lane.policy)
         at_us = np.maximum(time_us - lane.gate_begin_us, 0)
         until_us = np.where(~by_another & (action == HELD), (at_us + delay_us).astype(np.int64), NEVER)
-        told = np.where(by_another, OTHERWISE, action)
-        yield lane, _flows(piece, lane, rows, at_us, window_ms, told, messages, until_us, never)
+        outcome = np.where(by_another, OTHERWISE, action)
+        yield lane, _flows(piece, lane, rows, at_us, window_ms, outcome, messages, until_us, never)
 
 
 def from_observations(piece: Piece, lanes: Sequence[Lane]) -> Iterator[tuple[Lane, Flows]]:

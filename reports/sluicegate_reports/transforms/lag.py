@@ -18,17 +18,17 @@ def carried(lanes: Sequence[tuple[Lane, Mapping[str, Slots]]]) -> dict[int, int]
     for lane, slots in lanes:
         if LOG in slots:
             places.setdefault((lane.policy, lane.subscription), []).append((lane, slots))
-    found = {}
+    by_lane = {}
     for several in places.values():
         messages, end_us = 0, None
         for lane, slots in sorted(several, key=lambda each: each[0].begin_us):
             if end_us == lane.begin_us:
-                found[lane.number] = max(messages, 0)
+                by_lane[lane.number] = max(messages, 0)
             for source, sign in ((LOG, 1), (CLIENTS, -1)):
                 if source in slots:
                     messages += sign * int(slots[source].admitted_messages.sum())
             end_us = lane.end_us
-    return found
+    return by_lane
 
 
 def unanswered(topic: Topic, lanes: Sequence[Lane]) -> dict[int, int]:
@@ -37,16 +37,16 @@ def unanswered(topic: Topic, lanes: Sequence[Lane]) -> dict[int, int]:
     :return: by number of the lane, where there are any.
     """
     published = [lane for lane in lanes if lane.operation == "publish"]
-    found: dict[int, int] = {}
+    late_in: dict[int, int] = {}
     if not published:
-        return found
+        return late_in
     for piece in topic.observations("time_us", "role", "event", "messages", "latency_ns"):
-        told = piece.text("role").among("producer") & piece.text("event").among("acknowledged")
-        told &= piece.known("latency_ns")
-        told_us, messages = piece.number("time_us")[told], piece.number("messages")[told]
-        sent_us = told_us - piece.number("latency_ns")[told] / 1000
+        acknowledged = piece.text("role").among("producer") & piece.text("event").among("acknowledged")
+        acknowledged &= piece.known("latency_ns")
+        told_us, messages = piece.number("time_us")[acknowledged], piece.number("messages")[acknowledged]
+        sent_us = told_us - piece.number("latency_ns")[acknowledged] / 1000
         for lane in published:
             late = (sent_us < lane.end_us) & (told_us >= lane.end_us)
             if late.any():
-                found[lane.number] = found.get(lane.number, 0) + int(messages[late].sum())
-    return found
+                late_in[lane.number] = late_in.get(lane.number, 0) + int(messages[late].sum())
+    return late_in

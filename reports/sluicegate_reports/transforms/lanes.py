@@ -60,13 +60,13 @@ def lanes(trials: Sequence[Trial], clocks: Ahead = MappingProxyType({})) -> list
     for trial in trials:
         place = (trial.system, trial.door, trial.topic)
         first[place] = min(first.get(place, trial.start), trial.start)
-    found = []
+    tried = []
     for number, trial in enumerate(trials):
         if measured_as(trial).family is not Family.RATE or trial.missing or trial.not_applicable:
             continue
         begin, end = microseconds(trial.start), microseconds(trial.end)
         later = round(ahead_at(clocks, (trial.system, trial.door), begin))
-        found.append(
+        tried.append(
             Lane(
                 number,
                 trial.policy,
@@ -86,7 +86,7 @@ def lanes(trials: Sequence[Trial], clocks: Ahead = MappingProxyType({})) -> list
                 end + later,
             )
         )
-    return found
+    return tried
 
 
 class Try(NamedTuple):

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -94,14 +95,10 @@ class Rise(NamedTuple):
         return Rise(
             self.early + later.early,
             self.late + later.late,
-            *min((self.lowest, self.lowest_us), low, key=_value),
-            *max((self.highest, self.highest_us), high, key=_value),
+            *min((self.lowest, self.lowest_us), low, key=itemgetter(0)),
+            *max((self.highest, self.highest_us), high, key=itemgetter(0)),
             *max(rises, key=lambda each: (each[0], -each[2], -each[1])),
         )
-
-
-def _value(told: tuple[int, ...]) -> int:
-    return told[0]
 
 
 def _shifted(value: int, by: int) -> int:
@@ -124,7 +121,7 @@ def rise(moments: Iterable[Moments], unit: Unit) -> Rise:
     :param moments: of one time after the other; not necessarily of the whole time, see `Rise.then`. A range
         that reaches into another time must be in one piece with it.
     """
-    return reduce(Rise.then, (found for part in moments for found in _rises(part, unit)), Rise())
+    return reduce(Rise.then, (rise_ for part in moments for rise_ in _rises(part, unit)), Rise())
 
 
 def _rises(moments: Moments, unit: Unit) -> Iterator[Rise]:
@@ -181,12 +178,12 @@ def _of_merged(at_us: Numbers, ends: Flags, amount: Numbers, unit: Unit) -> Rise
     lowest = np.minimum.accumulate(low)
     risen = np.where(ends & (lowest < _FAR), high - lowest, -_FAR)
     end = int(np.argmax(risen))
-    found = risen[end] > -_FAR
+    rises = risen[end] > -_FAR
     begin = int(np.argmin(low[: end + 1]))
     return Rise(
         int(early[-1]),
         int(late[-1]),
         *((int(low[least]) - before, int(at_us[least])) if not ends[least] else (_NONE, 0)),
         *((int(high[most]) - before, int(at_us[most])) if ends[most] else (-_NONE, 0)),
-        *((int(risen[end]), int(at_us[begin]), int(at_us[end])) if found else (-_NONE, 0, 0)),
+        *((int(risen[end]), int(at_us[begin]), int(at_us[end])) if rises else (-_NONE, 0, 0)),
     )

@@ -15,10 +15,10 @@ _CATCHING_UP_US = 200_000
 """After a stand-still clients see for so long what came meanwhile."""
 
 
-def of_log(found: Requests) -> Moments:
+def of_log(log: Requests) -> Moments:
     """Of a gateway's log."""
-    own = found.admitted
-    if not found.window_ms:
+    own = log.admitted
+    if not log.window_ms:
         return Moments(own.at_us, own.at_us, own.amount)
     latest_us = own.at_us + own.window_us
     order = np.lexsort((own.at_us, latest_us))
@@ -44,9 +44,11 @@ def _by_log(seen: Admitted, log: Admitted, carried: int) -> Numbers:
     """When the gateway let pass as many messages; what it does not tell of came when it was seen."""
     before = np.cumsum(seen.messages) - carried
     place = np.searchsorted(np.cumsum(log.messages), before)
-    told = place < len(log.at_us)
-    found: Numbers = np.where(told, log.at_us[np.where(told, place, 0)] if len(log.at_us) else 0, seen.at_us)
-    return np.where(before <= 0, NEVER // 2, found)
+    known = place < len(log.at_us)
+    at_us: Numbers = np.where(
+        known, log.at_us[np.where(known, place, 0)] if len(log.at_us) else 0, seen.at_us
+    )
+    return np.where(before <= 0, NEVER // 2, at_us)
 
 
 def _stood_still(at_us: Numbers) -> Numbers:
@@ -56,5 +58,5 @@ def _stood_still(at_us: Numbers) -> Numbers:
     slot = at_us // _CATCHING_UP_US
     longest = np.zeros(int(slot[-1]) + 2, np.int64)
     np.maximum.at(longest, slot + 1, np.diff(at_us, prepend=at_us[0]))
-    found: Numbers = np.maximum(longest[slot], longest[slot + 1])
-    return found
+    still_us: Numbers = np.maximum(longest[slot], longest[slot + 1])
+    return still_us

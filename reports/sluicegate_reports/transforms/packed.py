@@ -69,8 +69,8 @@ class Text(NamedTuple):
 
     def among(self, *values: str | None) -> Flags:
         """Rows that have one of these values."""
-        found = np.array([*(name in values for name in self.names), None in values])
-        return found[self.codes]
+        wanted = np.array([*(name in values for name in self.names), None in values])
+        return wanted[self.codes]
 
     @property
     def is_one(self) -> bool:
@@ -125,13 +125,13 @@ class Piece:
 
     def number(self, name: str, absent: int = 0) -> Numbers:
         """A column of whole numbers, and what stands for a null."""
-        found: Numbers = self._table[name].fill_null(absent).to_numpy()
-        return found
+        numbers: Numbers = self._table[name].fill_null(absent).to_numpy()
+        return numbers
 
     def known(self, name: str) -> Flags:
         """Rows that have a value."""
-        found: Flags = self._table[name].is_valid().to_numpy()
-        return found
+        known: Flags = self._table[name].is_valid().to_numpy()
+        return known
 
     def text(self, name: str) -> Text:
         """A column of texts of which there are few."""
@@ -142,8 +142,8 @@ class Piece:
 
     def each(self, name: str, rows: Flags) -> list[str]:
         """A column of texts that are all different, of some rows."""
-        found: list[str] = self._table[name].filter(pa.array(rows)).to_pylist()
-        return found
+        texts: list[str] = self._table[name].filter(pa.array(rows)).to_pylist()
+        return texts
 
     def rows(self, rows: Flags) -> pa.Table:
         """Some rows with all columns that were asked for."""

@@ -202,8 +202,8 @@ def _decision_ids(table: pa.Table, log: str) -> pa.ChunkedArray | pa.Array:
         refused = pc.and_(
             pc.is_in(table["operation"], pa.array(ATTACHES)), pc.equal(table["action"], "reject")
         )
-        told = pc.or_(pc.equal(table["operation"], "publish"), refused)
-        return pc.if_else(told, table["decision_id"], nothing)
+        wanted = pc.or_(pc.equal(table["operation"], "publish"), refused)
+        return pc.if_else(wanted, table["decision_id"], nothing)
     text = table["text"]
     if text.null_count == len(text):
         return nothing

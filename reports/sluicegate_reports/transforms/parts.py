@@ -95,8 +95,8 @@ class Logs(Protocol):
 
 def merged(several: Iterable[Mapping[str, Sequence[Row]]]) -> dict[str, Rows]:
     """The rows of all by name of their figure."""
-    found: dict[str, Rows] = {}
+    by_figure: dict[str, Rows] = {}
     for rows_of in several:
         for figure, rows in rows_of.items():
-            found.setdefault(figure, []).extend(rows)
-    return found
+            by_figure.setdefault(figure, []).extend(rows)
+    return by_figure

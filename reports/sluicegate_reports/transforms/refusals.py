@@ -13,22 +13,22 @@ _SLACK_US = 2
 """A gate decides to the nanosecond and the log tells the microsecond: a refill may fall on either side."""
 
 
-def refusals(found: Requests, lane: Lane, within_us: int) -> dict[str, Any] | None:
+def refusals(log: Requests, lane: Lane, within_us: int) -> dict[str, Any] | None:
     """Judge the log of a lane with a row for each decision.
 
     What a gateway holds is not judged: it waits for its turn behind others, however much the bucket holds.
 
-    :param found: of the log.
+    :param log: of the log.
     :param within_us: from the lane's start.
     :return: `admitted`, `refused`, `wrongly_admitted`, `wrongly_refused`, `ideal_refused`; None if there is
         nothing to judge, or allows are summed up.
     """
-    admitted = found.admitted.at_us < within_us
-    refused = found.refused.at_us < within_us
-    at_us = np.concatenate([found.admitted.at_us[admitted], found.refused.at_us[refused]])
-    if found.window_ms or not len(at_us):
+    admitted = log.admitted.at_us < within_us
+    refused = log.refused.at_us < within_us
+    at_us = np.concatenate([log.admitted.at_us[admitted], log.refused.at_us[refused]])
+    if log.window_ms or not len(at_us):
         return None
-    amount = np.concatenate([found.admitted.amount[admitted], found.refused.amount[refused]])
+    amount = np.concatenate([log.admitted.amount[admitted], log.refused.amount[refused]])
     passed = np.arange(len(at_us)) < np.count_nonzero(admitted)
     # Within a microsecond: admitted first, then largest first.
     order = np.lexsort((-amount, ~passed, at_us))

@@ -18,9 +18,9 @@ def rejections(topic: Topic, tried: Sequence[Try], clocks: Ahead) -> Iterator[Pa
     own = tried_at(topic.place, tried)
     for piece in topic.decisions("time_us", "operation", "policy", "action", "messages") if own else ():
         at_us, action = clients_us(piece, topic, clocks), piece.text("action")
-        told = piece.text("operation").among("publish") & ~action.among("delay", None)
+        published = piece.text("operation").among("publish") & ~action.among("delay", None)
         for each in own:
-            here = told & (at_us >= each.begin_us - SLACK_US) & (at_us <= each.end_us + SLACK_US)
+            here = published & (at_us >= each.begin_us - SLACK_US) & (at_us <= each.end_us + SLACK_US)
             if here.any():
                 refused = here & action.among("reject", "drop") & piece.text("policy").among(each.policy)
                 yield (*topic.arm, each.trial), int(piece.number("messages")[refused].sum())

@@ -107,11 +107,11 @@ def merged(several: Collection[Requests]) -> Requests:
     """Those of several gateways' logs at the same time as one."""
     if len(several) == 1:
         return next(iter(several))
-    found = joined(list(several))
-    return found._replace(
-        admitted=Admitted(*_sorted([found.admitted])),
-        refused=Refused(*_sorted([found.refused])),
-        limited=Waited(*_sorted([found.limited])),
+    joined_ = joined(list(several))
+    return joined_._replace(
+        admitted=Admitted(*_sorted([joined_.admitted])),
+        refused=Refused(*_sorted([joined_.refused])),
+        limited=Waited(*_sorted([joined_.limited])),
     )
 
 

@@ -27,13 +27,13 @@ def served(topic: Topic, tried: Sequence[Try]) -> Iterator[Part]:
         event, client, at_us = piece.text("event"), piece.text("client"), piece.number("time_us")
         for role, does in _SERVED.items():
             here = piece.text("role").among(role)
-            told: list[tuple[int | str, Flags, Numbers]]
-            told = [(name, here & event.among(name), -at_us) for name in _ANSWERS]
+            masks: list[tuple[int | str, Flags, Numbers]]
+            masks = [(name, here & event.among(name), -at_us) for name in _ANSWERS]
             for each in own:
                 if (each.policy == PRODUCERS) == (role == "producer"):
                     during = (at_us >= each.begin_us) & (at_us < each.end_us)
-                    told.append((each.trial, here & event.among(does) & during, at_us))
-            for what, rows, us in told:
+                    masks.append((each.trial, here & event.among(does) & during, at_us))
+            for what, rows, us in masks:
                 last = _last(client.where(rows), us[rows])
                 yield topic.place, {(role, what, name): each_us for name, each_us in last}
 
@@ -55,12 +55,12 @@ def served_together(_: Key, parts: Sequence[_Last]) -> Iterator[dict[str, Any]]:
     for who, us in (each for part in parts for each in part.items()):
         last_us[who] = max(us, last_us.get(who, us))
     attached, refused = _ANSWERS
-    found = Counter(
+    clients_of = Counter(
         what
         for (role, what, client), us in last_us.items()
         if what not in _ANSWERS
         and (role, attached, client) not in last_us
         and us > -last_us.get((role, refused, client), -us)
     )
-    for trial, clients in found.items():
+    for trial, clients in clients_of.items():
         yield {"trial": trial, "served": clients}

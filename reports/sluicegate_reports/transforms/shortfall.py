@@ -148,15 +148,15 @@ def _given(moments: Iterable[Moments], waits: _Waits) -> Reals:
 
 def _possible(moments: Iterable[Moments], at_us: Numbers) -> Numbers:
     """What may have been admitted up to some moments."""
-    found = np.zeros(len(at_us), np.int64)
+    sums = np.zeros(len(at_us), np.int64)
     for part in moments:
         order = np.argsort(part.earliest_us, kind="stable")
-        found += _so_far(part.earliest_us[order], part.amount[order], at_us, "right")
-    return found
+        sums += _so_far(part.earliest_us[order], part.amount[order], at_us, "right")
+    return sums
 
 
 def _so_far(times_us: Numbers, amount: Numbers, at_us: Numbers, side: Literal["left", "right"]) -> Numbers:
     """Sum of what is up to some moments, or before them."""
     sums = np.append(0, np.cumsum(amount))
-    found: Numbers = sums[np.searchsorted(times_us, at_us, side)]
-    return found
+    sum_: Numbers = sums[np.searchsorted(times_us, at_us, side)]
+    return sum_

@@ -62,7 +62,7 @@ class _Lists(NamedTuple):
     """When each gateway decided first."""
     decided: _Decided
     sent: _Times
-    told: _Times
+    answered: _Times
 
 
 class _Pairs(NamedTuple):
@@ -87,7 +87,7 @@ def of_slice(topic: Topic) -> OfSlice:
     """What a topic, or a slice of it, tells of clocks."""
     if topic.is_whole and not topic.is_observed:
         return OfSlice({}, {}, {})
-    decided, answers = _Gathered(), _Gathered()
+    decided, replied = _Gathered(), _Gathered()
     gates: dict[str, dict[str | None, int]] = {}
     refusals: dict[str, tuple[str | None, int, int]] = {}
     refused: dict[str, tuple[str, int, int]] = {}
@@ -104,12 +104,12 @@ def of_slice(topic: Topic) -> OfSlice:
         told_us = piece.number("time_us")
         sent_us = told_us - piece.number("latency_ns") // 1000
         for who, own in _by_client(piece, _answered(piece, "acknowledged")):
-            answers.add(who, sent_us[own], told_us[own])
+            replied.add(who, sent_us[own], told_us[own])
         refused.update(_refused_by_id(piece, sent_us, told_us))
     lists = {}
-    for who in sorted({*decided, *answers}):
-        sent, told = (_times(times) for times in answers.columns(who, 2))
-        lists[who] = _Lists(gates.get(who, {}), _of_decided(*decided.columns(who, 3)), sent, told)
+    for who in sorted({*decided, *replied}):
+        sent, answered = (_times(times) for times in replied.columns(who, 2))
+        lists[who] = _Lists(gates.get(who, {}), _of_decided(*decided.columns(who, 3)), sent, answered)
     return OfSlice(lists, refusals, refused)
 
 
@@ -180,8 +180,8 @@ def _decided_by_id(piece: Piece) -> Iterator[tuple[str, tuple[str | None, int, i
     gateway = piece.text("gateway")
     names = [*gateway.names, None]
     columns = gateway.codes, piece.number("time_us"), piece.number("window") * 1000
-    for told, code, at, window in _each(piece, piece.known("decision_id"), *columns):
-        yield told, (names[code], at, window)
+    for decision_id, code, at, window in _each(piece, piece.known("decision_id"), *columns):
+        yield decision_id, (names[code], at, window)
 
 
 def _refused_by_id(
@@ -190,8 +190,8 @@ def _refused_by_id(
     rows = _answered(piece, "refused") & piece.known("decision_id")
     client = piece.text("client")
     names = [*client.names, EVERYBODY]
-    for told, code, sent, at in _each(piece, rows, client.codes, sent_us, told_us):
-        yield told, (names[code], sent, at)
+    for decision_id, code, sent, at in _each(piece, rows, client.codes, sent_us, told_us):
+        yield decision_id, (names[code], sent, at)
 
 
 def _each(piece: Piece, rows: Flags, *columns: np.ndarray[Any, np.dtype[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -201,11 +201,11 @@ def _each(piece: Piece, rows: Flags, *columns: np.ndarray[Any, np.dtype[Any]]) -
         return
     share = 1 << max(0, (count // _MOST_IDS).bit_length())
     ids = piece.each("decision_id", rows)
-    chosen = ids if share == 1 else [crc32(told.encode()) % share == 0 for told in ids]
+    chosen = ids if share == 1 else [crc32(decision_id.encode()) % share == 0 for decision_id in ids]
     values_of = (column[rows].tolist() for column in columns)
-    for told, is_chosen, *values in zip(ids, chosen, *values_of, strict=True):
+    for decision_id, is_chosen, *values in zip(ids, chosen, *values_of, strict=True):
         if is_chosen:
-            yield (told, *values)
+            yield (decision_id, *values)
 
 
 def spans(topic: Key, parts: Sequence[OfSlice]) -> list[dict[str, Any]]:
@@ -216,17 +216,15 @@ def spans(topic: Key, parts: Sequence[OfSlice]) -> list[dict[str, Any]]:
         its clock, `pairs` (messages that set the bounds), `at_least_us`, `at_most_us` (infinite where nothing
         tells).
     """
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for who in sorted({who for part in parts for who in part.lists}):
         lists = [part.lists[who] for part in parts if who in part.lists]
         gateway, until_us = _one_gateway(lists)
         if gateway is not None:
-            found += (
-                {"gateway": gateway, "who": who, **row} for row in _spans(_set_against(lists, until_us))
-            )
+            rows += ({"gateway": gateway, "who": who, **row} for row in _spans(_set_against(lists, until_us)))
     for (name, who), pairs in _by_id(parts):
-        found += ({"gateway": name, "who": who, **row} for row in _spans(pairs))
-    return [{**dict(zip(PLACE, topic, strict=True)), **row} for row in found]
+        rows += ({"gateway": name, "who": who, **row} for row in _spans(pairs))
+    return [{**dict(zip(PLACE, topic, strict=True)), **row} for row in rows]
 
 
 def _one_gateway(lists: Sequence[_Lists]) -> tuple[str | None, int]:
@@ -242,11 +240,14 @@ def _one_gateway(lists: Sequence[_Lists]) -> tuple[str | None, int]:
 
 def _set_against(lists: Sequence[_Lists], until_us: int) -> _Pairs:
     decided = _joined_decided([each.decided for each in lists])
-    sent, told = _joined_times([each.sent for each in lists]), _joined_times([each.told for each in lists])
+    sent, answered = (
+        _joined_times([each.sent for each in lists]),
+        _joined_times([each.answered for each in lists]),
+    )
     # What only one of the two tells of may stand anywhere before the n-th of the other.
-    more = decided.total - told.total
+    more = decided.total - answered.total
     sent_us, is_sent = _nth(sent, decided.last - max(more, 0), later=False)
-    told_us, is_told = _nth(told, decided.first + max(-more, 0), later=True)
+    told_us, is_told = _nth(answered, decided.first + max(-more, 0), later=True)
     known = (is_sent | is_told) & (decided.at_us < until_us)
     least_us = np.where(is_told, decided.at_us - told_us, -_FAR_US)
     most_us = np.where(is_sent, decided.at_us + decided.window_us - sent_us, _FAR_US)
@@ -285,11 +286,11 @@ def _nth(times: _Times, number: Numbers, *, later: bool) -> tuple[Numbers, Flags
 
 def _by_id(parts: Sequence[OfSlice]) -> Iterator[tuple[tuple[str, str], _Pairs]]:
     """Refused messages whose text names their decision: no other can be meant."""
-    decided = {told: row for part in parts for told, row in part.decided.items()}
+    decided = {decision_id: row for part in parts for decision_id, row in part.decided.items()}
     bounds: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-    for told, (client, sent_us, told_us) in (each for part in parts for each in part.refused.items()):
-        if told in decided:
-            gateway, at_us, window_us = decided[told]
+    for decision_id, (client, sent_us, told_us) in (each for part in parts for each in part.refused.items()):
+        if decision_id in decided:
+            gateway, at_us, window_us = decided[decision_id]
             for who in {client, EVERYBODY}:
                 own = bounds.setdefault((str(gateway), who), [])
                 own.append((sent_us, at_us - told_us, at_us + window_us - sent_us))

@@ -128,5 +128,5 @@ def per_second(slots: Slots) -> list[dict[str, Any]]:
 
 def _summed(place: Numbers, values: Numbers, count: int) -> Numbers:
     """Sums by place; exact as far as a double is."""
-    found: Numbers = np.bincount(place, values, count).astype(np.int64)
-    return found
+    sums: Numbers = np.bincount(place, values, count).astype(np.int64)
+    return sums

@@ -27,16 +27,16 @@ def throttled(topic: Topic) -> Throttled:
 
 
 def _held(topic: Topic) -> dict[str | None, tuple[int, int, int]]:
-    found: dict[str | None, tuple[int, int, int]] = {}
+    by_policy: dict[str | None, tuple[int, int, int]] = {}
     for piece in topic.decisions("action", "policy", "decisions", "delay"):
         held = piece.text("action").among("delay")
         policy, delay, decisions = piece.text("policy"), piece.number("delay"), piece.number("decisions")
         for name in (*policy.names, None) if held.any() else ():
             own = held & policy.among(name)
             if own.any():
-                told = int(decisions[own].sum()), int(delay[own].sum()), int(delay[own].max())
-                found[name] = _with(found.get(name, _NOTHING), told)
-    return found
+                held_here = int(decisions[own].sum()), int(delay[own].sum()), int(delay[own].max())
+                by_policy[name] = _with(by_policy.get(name, _NOTHING), held_here)
+    return by_policy
 
 
 def _with(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -44,7 +44,7 @@ def _with(one: tuple[int, int, int], other: tuple[int, int, int]) -> tuple[int, 
 
 
 def _answered(topic: Topic) -> dict[str | None, list[Numbers]]:
-    found: dict[str | None, list[Numbers]] = {}
+    by_phase: dict[str | None, list[Numbers]] = {}
     for piece in topic.observations("phase", "role", "event", "latency_ns"):
         phase, latency_ns = piece.text("phase"), piece.number("latency_ns")
         answered = piece.text("role").among("producer") & piece.text("event").among("acknowledged")
@@ -52,8 +52,8 @@ def _answered(topic: Topic) -> dict[str | None, list[Numbers]]:
         for name in (*phase.names, None):
             own = answered & phase.among(name)
             if own.any():
-                found.setdefault(name, []).append(latency_ns[own])
-    return found
+                by_phase.setdefault(name, []).append(latency_ns[own])
+    return by_phase
 
 
 def holds(topic: Key, parts: Iterable[Throttled]) -> list[dict[str, Any]]:
@@ -61,13 +61,13 @@ def holds(topic: Key, parts: Iterable[Throttled]) -> list[dict[str, Any]]:
 
     :return: `system`, `door`, `topic`, `policy`, `holds` (operations), `total_ms`, `longest_ms`.
     """
-    found: dict[str | None, tuple[int, int, int]] = {}
-    for name, told in (each for part in parts for each in part.held.items()):
-        found[name] = _with(found.get(name, _NOTHING), told)
+    by_policy: dict[str | None, tuple[int, int, int]] = {}
+    for name, held in (each for part in parts for each in part.held.items()):
+        by_policy[name] = _with(by_policy.get(name, _NOTHING), held)
     place = dict(zip(PLACE, topic, strict=True))
     return [
         {**place, "policy": name, "holds": count, "total_ms": total / 1e6, "longest_ms": longest / 1e6}
-        for name, (count, total, longest) in found.items()
+        for name, (count, total, longest) in by_policy.items()
     ]
 
 
@@ -82,10 +82,10 @@ def latencies(
     latency_ns: dict[str | None, list[Numbers]] = {}
     for name, values in (each for part in parts for each in part.latency_ns.items()):
         latency_ns.setdefault(name, []).extend(values)
-    found = []
+    rows = []
     for name, values in latency_ns.items():
         ordered = np.sort(np.concatenate(values))
-        found.append(
+        rows.append(
             {
                 **dict(zip(PLACE, topic, strict=True)),
                 "phase": name,
@@ -94,7 +94,7 @@ def latencies(
                 "longest_ms": int(ordered[-1]) / 1e6,
             }
         )
-    return found
+    return rows
 
 
 def nearest_rank(ordered: Numbers, share: float) -> int:

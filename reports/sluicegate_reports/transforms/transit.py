@@ -39,8 +39,8 @@ class Transit(NamedTuple):
         """The longest when something was sent or came; NEVER where nothing tells."""
         place = np.searchsorted(self.slots, moments_us // SLOT_US)
         known = np.append(self.slots, NEVER)[place] == moments_us // SLOT_US
-        found: Numbers = np.where(known, np.append(self.transit_us, NEVER)[place], NEVER)
-        return found
+        longest_us: Numbers = np.where(known, np.append(self.transit_us, NEVER)[place], NEVER)
+        return longest_us
 
 
 class _Seen(NamedTuple):
@@ -56,14 +56,14 @@ class _Seen(NamedTuple):
 
 def keeping(trials: Sequence[Trial]) -> dict[tuple[str, str], frozenset[str]]:
     """The topics on which a policy keeps messages back, of the arms with fixed delays."""
-    found: dict[tuple[str, str], frozenset[str]] = {
+    kept: dict[tuple[str, str], frozenset[str]] = {
         (each.system, each.door): frozenset() for each in trials if measured_as(each).family is Family.DELAY
     }
     for each in trials:
         arm = each.system, each.door
-        if arm in found and measured_as(each).family in _KEEPING:
-            found[arm] |= {each.topic}
-    return found
+        if arm in kept and measured_as(each).family in _KEEPING:
+            kept[arm] |= {each.topic}
+    return kept
 
 
 def transit(topic: Topic, kept: Mapping[tuple[str, str], frozenset[str]]) -> Iterator[Part]:
@@ -93,9 +93,9 @@ def transit_together(key: tuple[str, str], parts: Sequence[_Seen]) -> Iterator[d
     )
     gaps_us = -first_us[1][1:] - last_us[1][:-1]
     long = gaps_us > _TIMES * (nearest_rank(np.sort(gaps_us), _MOST) if len(gaps_us) else 0)
-    told = (np.concatenate([took[0], last_us[0][1:][long]]), np.concatenate([took[1], gaps_us[long]]))
-    near = told[0][:, None] + np.arange(-AROUND, AROUND + 1)
-    longest = _longest(near.ravel(), np.repeat(told[1], near.shape[1]))
+    known = (np.concatenate([took[0], last_us[0][1:][long]]), np.concatenate([took[1], gaps_us[long]]))
+    near = known[0][:, None] + np.arange(-AROUND, AROUND + 1)
+    longest = _longest(near.ravel(), np.repeat(known[1], near.shape[1]))
     soonest_us = min((part.soonest_us for part in parts if part.soonest_us is not None), default=None)
     yield {"system": key[0], "door": key[1], "transit": Transit(*longest, soonest_us)}
 

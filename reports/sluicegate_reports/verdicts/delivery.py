@@ -30,14 +30,14 @@ def with_deliveries(finding: Finding, trial: Trial, figures: Figures) -> Finding
     said = [f"{count:,.0f} {words[name]}" for name, count in counts.items() if count]
     if not said:
         return finding
-    told = figures.get("delivered_of") or 0
+    acknowledged = figures.get("delivered_of") or 0
     never, seldom = sum(counts[name] for name in _NEVER), sum(counts[name] for name in _SELDOM)
     verdict = Verdict.EXACT
-    if never or seldom > WITHIN_DELIVERIES * told:
+    if never or seldom > WITHIN_DELIVERIES * acknowledged:
         verdict = Verdict.OFF
     elif seldom:
         verdict = Verdict.WITHIN
-    text = "; ".join([finding.text, f"of {told:,.0f} messages {', '.join(said)}"])
+    text = "; ".join([finding.text, f"of {acknowledged:,.0f} messages {', '.join(said)}"])
     if worst((finding.verdict, verdict)) is finding.verdict:
         return replace(finding, text=text)
     return Finding(verdict, never + seldom, 0, "messages", text)

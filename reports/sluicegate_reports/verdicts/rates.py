@@ -35,9 +35,9 @@ def rate(trial: Trial, figures: Figures) -> Finding:
     if not seen:
         return _Seen(trial, figures, clients).finding()
     own = _Seen(trial, figures, "the log").finding()
-    told = _difference(figures, seen)
-    if told:
-        return replace(own, verdict=Verdict.DISPUTED, text=f"{DISPUTE}: {told}; log: {own.text}")
+    difference = _difference(figures, seen)
+    if difference:
+        return replace(own, verdict=Verdict.DISPUTED, text=f"{DISPUTE}: {difference}; log: {own.text}")
     if seen.get("admitted") is None:
         kept = own.verdict in _KEPT
         return replace(own, verdict=Verdict.UNCONFIRMED, text=f"{_ALONE}: {own.text}") if kept else own
@@ -139,10 +139,10 @@ class _Seen:
         over = round(self._excess)
         if over <= 0:
             return "never more than rate x time + burst"
-        told = f"largest excess over rate x time + burst: +{quantity(over, self._unit)}"
+        excess = f"largest excess over rate x time + burst: +{quantity(over, self._unit)}"
         times = number(round(over / self.trial.burst, 2))
         window, at = number(round(self._of("excess_window_s"), 3)), number(round(self._of("excess_at_s"), 1))
-        return f"{told} ({times} x the burst) within {window} s, at {at} s"
+        return f"{excess} ({times} x the burst) within {window} s, at {at} s"
 
     def _used(self) -> str:
         used = self.figures.get("used")

@@ -20,7 +20,7 @@ CLIENTS: dict[str, Any] = {"lane": 0, "source": "clients"}
 LAW = {name: KEPT[name] for name in ("excess", "excess_share", "largest", "admitted")}
 
 
-def measured(log: dict[str, Any], clients: dict[str, Any], **others: list[dict[str, Any]]) -> Measures:
+def measured(log: dict[str, Any], clients: dict[str, Any], **others: Any) -> Measures:
     """Measures of a rate that a log and clients tell of, with these totals."""
     laws = [{**LOG, **LAW}, {**CLIENTS, **LAW}]
     return Measures(laws=laws, totals=[{**LOG, **log}, {**CLIENTS, **clients}], **others)

@@ -6,7 +6,7 @@ import pytest
 from tests.reports.frames import trial
 from tests.reports.verdicts.kept import beside
 
-from sluicegate_reports.jobs.incomplete import Incomplete, certain, told
+from sluicegate_reports.jobs.incomplete import Incomplete, by_the_rest, certain
 from sluicegate_reports.jobs.measuring import Measures
 from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.model.verdict import Verdict
@@ -17,7 +17,7 @@ _NO_LOG, _NO_SEEN = Incomplete(log=frozenset({"kafka"})), Incomplete(seen=frozen
 
 
 def judged(tried: Trial, figures: Figures, lacking: Incomplete, found: Measures = _BY_LOG) -> Finding:
-    return told(0, tried, figures, judge(tried, figures), found, lacking)
+    return by_the_rest(0, tried, figures, judge(tried, figures), found, lacking)
 
 
 @pytest.mark.parametrize(

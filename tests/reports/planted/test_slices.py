@@ -35,7 +35,7 @@ def measured(directory: Path, run: Run, cuts: Cuts) -> dict[str, list[str]]:
         OBSERVATIONS: read_observations(directory / OBSERVATIONS),
     }
     sources = {name: Source(log.paths, log.spools) for name, log in logs.items()}
-    found = measure(run.trials, packed_here(sources, cuts=cuts), told=logs)
+    found = measure(run.trials, packed_here(sources, cuts=cuts), available=logs)
     rows_of = {each.name: getattr(found, each.name) for each in fields(found)} | {"clocks": []}
     return {name: sorted(json.dumps(row, sort_keys=True) for row in rows) for name, rows in rows_of.items()}
 

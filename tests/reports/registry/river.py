@@ -1,5 +1,6 @@
 """Another package with an entry point, installed for a test as pip does it."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def install(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, module: st
     (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
     (facts / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{module} = {module}:REPORTS\n")
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, module, raising=False)  # another test's package of that name
     registry.forget()
 
 

@@ -280,7 +280,7 @@ def test_judged_refusals_match_the_oracle() -> None:
     [("admitted", 8, 0), ("admitted", 7, 3), ("refused", 11, 0), ("refused", 13, 3)],
 )
 def test_a_decision_two_microseconds_from_its_token_is_right(action: str, after_us: int, wrong: int) -> None:
-    """Ten times a token follows an empty bucket after 10 us: what is 3 us away from it adds up to 3 tokens."""
+    """Ten times a token follows an empty bucket after 10 us: 3 us off each time add up to 3 tokens."""
     rows = [flow(n / 1e4, 2) for n in range(10)]
     rows += [flow(n / 1e4 + after_us / 1e6, 1, action) for n in range(10)]
     judged = refusals.refusals(the_log(rows), lane(trial(limit=100_000, burst_seconds=2e-5)), SECOND)

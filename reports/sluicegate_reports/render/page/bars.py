@@ -49,11 +49,11 @@ def rows(chart: Chart, shown: Sequence[Look], most: int) -> Markup:
 
 
 def _axis(chart: Chart) -> _Axis:
-    found = values_of(chart)
+    drawn = values_of(chart)
     if chart.limit is not None and math.isfinite(chart.limit):
-        found.append(chart.limit)
-    fitting = scaled(chart.unit, max((abs(value) for value in found), default=0.0))
-    values = [value / fitting.divisor for value in found]
+        drawn.append(chart.limit)
+    fitting = scaled(chart.unit, max((abs(value) for value in drawn), default=0.0))
+    values = [value / fitting.divisor for value in drawn]
     if chart.kind is Kind.DOTS and not chart.log and values:
         return _Axis(_spread(values), fitting.unit, fitting.divisor)
     return _Axis(y_scale(values, chart.log), fitting.unit, fitting.divisor)
@@ -86,19 +86,19 @@ def _dots(chart: Chart, shown: Sequence[Look], axis: _Axis) -> Iterator[Markup]:
     """One row for each category with a dot for each arm; without categories, one row for each arm."""
     if not chart.categories:
         for series, look in zip(chart.series, shown, strict=True):
-            told = _told(series.points[0], chart.unit) if len(series.points) == 1 else Markup()
-            yield _row(look.full, _field(chart, axis, _dot_marks(series.points, look, axis)), told)
+            figure = _told(series.points[0], chart.unit) if len(series.points) == 1 else Markup()
+            yield _row(look.full, _field(chart, axis, _dot_marks(series.points, look, axis)), figure)
         return
     for index, category in enumerate(chart.categories):
         marks: list[Markup] = []
         for series, look in zip(chart.series, shown, strict=True):
             marks += _dot_marks([point for point in series.points if round(point.x) == index], look, axis)
-        told = Markup() if marks else tag("span", NOT_MEASURED, class_="figure absent")
-        yield _row(category, _field(chart, axis, marks), told)
+        figure = Markup() if marks else tag("span", NOT_MEASURED, class_="figure absent")
+        yield _row(category, _field(chart, axis, marks), figure)
 
 
-def _row(name: str, drawing: Markup, told: Markup) -> Markup:
-    return tag("li", tag("span", name, class_="who"), drawing, told)
+def _row(name: str, drawing: Markup, figure: Markup) -> Markup:
+    return tag("li", tag("span", name, class_="who"), drawing, figure)
 
 
 def _told(point: Point, unit: str) -> Markup:

@@ -59,8 +59,8 @@ class Charts:
             links.append(tag("a", "figures", href=f"#{self.anchors[chart.rows]}"))
         if self.budget.tables_points:
             links.append(tag("a", "points", href=f"#{anchor}-rows"))
-        told = [part for link in links for part in (link, Markup(" "))]
-        heading = tag("h4", chart.metric, " ", tag("small", *told[:-1]))
+        spaced = [part for link in links for part in (link, Markup(" "))]
+        heading = tag("h4", chart.metric, " ", tag("small", *spaced[:-1]))
         text = tag("p", chart.text) if chart.text else Markup()
         return tag(
             "figure",

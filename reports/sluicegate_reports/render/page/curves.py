@@ -108,8 +108,8 @@ def described(chart: Chart) -> str:
 def values_of(chart: Chart) -> list[float]:
     """All that is drawn on the axis of y: values, and ends of their bounds."""
     points = [point for series in chart.series for point in series.points]
-    found = [value for point in points for value in (point.y, point.low, point.high) if value is not None]
-    return [value for value in found if math.isfinite(value)]
+    values = [value for point in points for value in (point.y, point.low, point.high) if value is not None]
+    return [value for value in values if math.isfinite(value)]
 
 
 def frame_of(chart: Chart, ticks: int = 6) -> Frame:

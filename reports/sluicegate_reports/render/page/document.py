@@ -108,12 +108,12 @@ def _table_id(section: str, index: int) -> str:
 
 def _anchors(results: Results) -> dict[str, str]:
     """Ids of tables by their name; the first one of a name counts."""
-    found: dict[str, str] = {}
+    anchors: dict[str, str] = {}
     for place, section in enumerate(results.sections):
         for index, named in enumerate(section.tables):
             if named.name:
-                found.setdefault(named.name, _table_id(section_id(place), index))
-    return found
+                anchors.setdefault(named.name, _table_id(section_id(place), index))
+    return anchors
 
 
 def _header(results: Results) -> Markup:
@@ -140,10 +140,10 @@ def _header(results: Results) -> Markup:
 
 def _told(results: Results) -> Markup:
     """What was compared or read, and when."""
-    run, told = results.run, dict(results.facts)
+    run, values = results.run, dict(results.facts)
     if results.verdict is not None:
-        told |= {"run": run.run, "began": moment(run.started), "took": seconds(run.started, run.ended)}
-    pairs = (tag("div", tag("dt", name), tag("dd", value)) for name, value in told.items())
+        values |= {"run": run.run, "began": moment(run.started), "took": seconds(run.started, run.ended)}
+    pairs = (tag("div", tag("dt", name), tag("dd", value)) for name, value in values.items())
     return tag("dl", *pairs, class_="told")
 
 
@@ -186,10 +186,10 @@ def _thresholds(thresholds: Sequence[Threshold], anchors: Mapping[str, str]) -> 
 
 
 def _missing(results: Results) -> Markup:
-    found = gaps(results)
-    if not found:
+    sentences = gaps(results)
+    if not sentences:
         return tag("p", NOTHING)
-    return tag("ul", *(tag("li", line) for line in found), class_="gaps")
+    return tag("ul", *(tag("li", line) for line in sentences), class_="gaps")
 
 
 def _parity(results: Results, anchors: Mapping[str, str], sections: Mapping[str, str], most: int) -> Markup:
@@ -209,7 +209,7 @@ def _parity(results: Results, anchors: Mapping[str, str], sections: Mapping[str,
 def _policy(run: RunFacts, section: Section, budget: Budget, anchor: str) -> Markup:
     """One policy's section: text and rows."""
     drawn = tag("p", tag("a", "Charts", href=f"#{chart_id(anchor, 0)}"), class_="absent")
-    tables = [(_table_id(anchor, index), found, "") for index, found in enumerate(section.tables)]
+    tables = [(_table_id(anchor, index), shown, "") for index, shown in enumerate(section.tables)]
     if budget.tables_points:
         tables += [
             (f"{chart_id(anchor, index)}-rows", of_chart(chart), "points")
@@ -219,8 +219,8 @@ def _policy(run: RunFacts, section: Section, budget: Budget, anchor: str) -> Mar
         tag("p", section.text, class_="lead") if section.text else Markup(),
         drawn if section.charts and budget.charts else Markup(),
         *(
-            table(found, run, place, budget.rows, budget.origins, kind or None)
-            for place, found, kind in tables
+            table(shown, run, place, budget.rows, budget.origins, kind or None)
+            for place, shown, kind in tables
         ),
     )
     return _part(anchor, section.policy if section.overall else tag("code", section.policy), content)

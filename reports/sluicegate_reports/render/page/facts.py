@@ -40,10 +40,10 @@ def _unknown(title: str) -> Markup:
     return tag("p", f"{title}: the run does not tell.", class_="absent")
 
 
-def _pairs(title: str, told: Mapping[str, str]) -> Markup:
-    if not told:
+def _pairs(title: str, values: Mapping[str, str]) -> Markup:
+    if not values:
         return tag("div", tag("h3", title), _unknown(title))
-    rows = [tag("div", tag("dt", name), tag("dd", value)) for name, value in told.items()]
+    rows = [tag("div", tag("dt", name), tag("dd", value)) for name, value in values.items()]
     return tag("div", tag("h3", title), tag("dl", *rows))
 
 
@@ -80,10 +80,10 @@ def _clocks(run: RunFacts) -> Markup:
         ]
         for skew in run.skews[:_CLOCKS]
     )
-    told = _rows("Clocks", ("client", "arm", "client minus gate", "uncertainty", "gate", "rests on"), rows)
+    clocks = _rows("Clocks", ("client", "arm", "client minus gate", "uncertainty", "gate", "rests on"), rows)
     left = len(run.skews) - _CLOCKS
     more = tag("p", f"{left:,} more are in the JSON form.", class_="absent") if left > 0 else Markup()
-    return join(told, more)
+    return join(clocks, more)
 
 
 def _text(title: str, text: str, most: int) -> Markup:

@@ -56,7 +56,7 @@ def looks(chart: Chart, run: RunFacts) -> list[Look]:
     """
     arms = [(series.system, series.door) for series in chart.series]
     repeated = len(set(arms)) < len(arms)
-    found: list[Look] = []
+    chosen: list[Look] = []
     for index, series in enumerate(chart.series):
         arm = run.arm(series.system, series.door)
         colour = f"c{registry.system(arm.system).colour or 4 + _other(arm.system) % 3}"
@@ -65,8 +65,8 @@ def looks(chart: Chart, run: RunFacts) -> list[Look]:
             colour, door = f"c{index % _COLOURS + 1}", f"d{index // _COLOURS % len(_MARKS) + 1}"
         further = f", {series.name}" if series.name else ""
         name = f"{arm.system} {arm.door}{further}"
-        found.append(Look(colour, door, name, arm.label, f"{arm.name}{further}"))
-    return found
+        chosen.append(Look(colour, door, name, arm.label, f"{arm.name}{further}"))
+    return chosen
 
 
 def _other(system: str) -> int:

@@ -54,7 +54,7 @@ def panels(chart: Chart, run: RunFacts, most: int, anchor: str) -> Markup:
 def key(chart: Chart) -> Markup:
     """What the lines of all panels mean, once."""
     names = list(dict.fromkeys(series.name for series in chart.series if series.name))
-    several = max((len(found) for found in _by_arm(chart).values()), default=0) > 1
+    several = max((len(own) for own in _by_arm(chart).values()), default=0) > 1
     items = []
     for place, name in enumerate(names if several else []):
         style = "main" if place == 0 else _FURTHER[min(place, len(_FURTHER)) - 1]
@@ -70,10 +70,10 @@ def _arm(series: Series) -> tuple[str, str]:
 
 
 def _by_arm(chart: Chart) -> dict[tuple[str, str], list[Series]]:
-    found: dict[tuple[str, str], list[Series]] = {}
+    by_arm: dict[tuple[str, str], list[Series]] = {}
     for series in chart.series:
-        found.setdefault(_arm(series), []).append(series)
-    return found
+        by_arm.setdefault(_arm(series), []).append(series)
+    return by_arm
 
 
 def _panel(chart: Chart, look: Look, frame: Frame, title: str) -> Markup:

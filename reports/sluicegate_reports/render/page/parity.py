@@ -31,30 +31,32 @@ def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, 
     # Doors of one system stand together, systems in the order in which they first come.
     order = list(dict.fromkeys(arm.system for arm in results.arms()))
     arms = sorted(results.arms(), key=lambda arm: order.index(arm.system))
-    found = cells(results)
+    by_place = cells(results)
     body = []
     for policy in results.policies():
         folding = _folding(policy)
         name = tag("a", folding, href=f"#{sections[policy]}") if policy in sections else folding
         native = {
-            arm.system: found[policy, arm.system, arm.door].cost for arm in arms if not door(arm.door).gate
+            arm.system: by_place[policy, arm.system, arm.door].cost for arm in arms if not door(arm.door).gate
         }
         row = [
-            _cell(found[policy, arm.system, arm.door], arm, anchors, sections.get(policy, ""), most, native)
+            _cell(
+                by_place[policy, arm.system, arm.door], arm, anchors, sections.get(policy, ""), most, native
+            )
             for arm in arms
         ]
         body.append(tag("tr", tag("th", tag("code", name), scope="row"), *row))
-    reasons = _not_applicable(found.values(), results.run)
+    reasons = _not_applicable(by_place.values(), results.run)
     head = [tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms, results.run))]
     style = "matrix many" if len(arms) > _MANY else "matrix"
     made = grid("Each policy on each system, by door", head, body, style)
     return join(scrolled("Parity matrix, can be scrolled", made), reasons)
 
 
-def _not_applicable(found: Iterable[Cell], run: RunFacts) -> Markup:
+def _not_applicable(cells_: Iterable[Cell], run: RunFacts) -> Markup:
     """Reasons for cells without a verdict, each given once."""
     reasons: dict[str, dict[str, list[str]]] = {}
-    for cell in found:
+    for cell in cells_:
         if cell.verdict is Verdict.NOT_APPLICABLE:
             arms = reasons.setdefault(cell.text or "the run does not tell why", {})
             arms.setdefault(run.arm(cell.system, cell.door).name, []).append(cell.policy)

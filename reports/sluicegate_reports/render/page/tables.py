@@ -124,8 +124,8 @@ class _Drawn:
     def _line(self, place: int, row: _Row, places: list[int], *, first: bool) -> Markup:
         cells = [self._whose(row)] if self.names else []
         if first and self.names and self._empty(row):
-            told = row[self.columns.index(_VERDICT)][0] if _VERDICT in self.columns else NOT_MEASURED
-            cells.append(tag("td", told, colspan=str(len(places)), class_="absent"))
+            text = row[self.columns.index(_VERDICT)][0] if _VERDICT in self.columns else NOT_MEASURED
+            cells.append(tag("td", text, colspan=str(len(places)), class_="absent"))
         else:
             cells += [tag("td", row[p][0], class_="n" if is_number(row[p][1]) else None) for p in places]
         if first and place < self.linked:
@@ -133,8 +133,10 @@ class _Drawn:
         return tag("tr", *cells, id=f"{self.anchor}-{place}" if first else None)
 
     def _whose(self, row: _Row) -> Markup:
-        told = [row[place][0] for place in self.names if self.columns[place] not in _ARM]
-        return tag("th", self._arm(row), tag("small", " · ".join(text for text in told if text)), scope="row")
+        names = [row[place][0] for place in self.names if self.columns[place] not in _ARM]
+        return tag(
+            "th", self._arm(row), tag("small", " · ".join(text for text in names if text)), scope="row"
+        )
 
     def _arm(self, row: _Row) -> str:
         return " ".join(row[place][0] for place in self.names if self.columns[place] in _ARM)
@@ -148,12 +150,12 @@ class _Drawn:
 
     def _empty(self, row: _Row) -> bool:
         """Whether no figure of a row was measured; a limit is not a figure."""
-        told = [
+        values = [
             row[place][1]
             for place in self.figures
             if self.columns[place] != _VERDICT and not self.columns[place].startswith("limit")
         ]
-        return all(value is None for value in told)
+        return all(value is None for value in values)
 
 
 def _origins(origins: Sequence[Origin], anchor: str, class_: str | None) -> Markup:

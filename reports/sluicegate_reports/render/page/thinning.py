@@ -45,9 +45,9 @@ def _some(stretch: Sequence[Point]) -> Iterator[Point]:
         (min, [point.low for point in stretch]),
         (max, [point.high for point in stretch]),
     ):
-        told = [(value, -index) for index, value in enumerate(values) if value is not None]
-        if told:
-            wanted.add(-choose(told)[1])
+        known = [(value, -index) for index, value in enumerate(values) if value is not None]
+        if known:
+            wanted.add(-choose(known)[1])
     before = -1
     for index in [*sorted(wanted), len(stretch)]:
         gap = next((n for n in range(before + 1, index) if stretch[n].y is None), None)

@@ -99,10 +99,10 @@ def _alone(target: Path) -> Iterator[None]:
 def _essence(output: str) -> str:
     """The first error that Maven printed; with the remedy if it is about its own directory."""
     errors = [line.partition("[ERROR] ")[2] for line in output.splitlines() if "[ERROR] " in line]
-    told = (errors or output.splitlines()[-1:])[0].removesuffix(" -> [Help 1]")
-    if "local repository" in told:
-        told += "; MAVEN_OPTS=-Dmaven.repo.local=DIR has Maven keep its files in another directory"
-    return told
+    problem = (errors or output.splitlines()[-1:])[0].removesuffix(" -> [Help 1]")
+    if "local repository" in problem:
+        problem += "; MAVEN_OPTS=-Dmaven.repo.local=DIR has Maven keep its files in another directory"
+    return problem
 
 
 def fetch_all(wanted: Sequence[JarSet], say: Callable[[str], None]) -> bool:

@@ -53,10 +53,10 @@ def java() -> str:
 
     :raises UnavailableError: if there is none.
     """
-    found = shutil.which("java")
-    if found is None:
+    launcher = shutil.which("java")
+    if launcher is None:
         raise UnavailableError("java is not installed; Java 17 or later is needed")
-    return found
+    return launcher
 
 
 def java_version(launcher: str) -> str:
@@ -67,8 +67,8 @@ def java_version(launcher: str) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    found = re.search(r'version "([^"]+)"', done.stderr)
-    return found[1] if found else ""
+    match = re.search(r'version "([^"]+)"', done.stderr)
+    return match[1] if match else ""
 
 
 def classpath(wanted: JarSet) -> str:
@@ -77,13 +77,13 @@ def classpath(wanted: JarSet) -> str:
     :raises UnavailableError: if there is no Java, or no jars; with the remedy.
     """
     java()
-    found = folder(wanted)
-    if has_jars(found):
-        return f"{found}/*"
+    jars = folder(wanted)
+    if has_jars(jars):
+        return f"{jars}/*"
     if os.environ.get(wanted.variable):
-        raise UnavailableError(f"{wanted.variable} names {found}, which holds no jars")
+        raise UnavailableError(f"{wanted.variable} names {jars}, which holds no jars")
     raise UnavailableError(
-        f"{found} holds no jars of {wanted.title}: run `sluicegate compare fetch {wanted.name}`, which needs "
+        f"{jars} holds no jars of {wanted.title}: run `sluicegate compare fetch {wanted.name}`, which needs "
         f"Maven, or name a folder that holds them in {wanted.variable}"
     )
 
@@ -133,9 +133,9 @@ def source_tree() -> Path | None:
     return None
 
 
-def has_jars(found: Path) -> bool:
+def has_jars(directory: Path) -> bool:
     """True if there are jars in a folder."""
-    return any(found.glob("*.jar"))
+    return any(directory.glob("*.jar"))
 
 
 def cache() -> Path:

@@ -89,12 +89,12 @@ async def _set(http: Any, topic: str, name: str, value: object) -> None:
     # Policies of topics travel through a topic themselves.
     deadline = time.monotonic() + _APPLY_S
     while True:
-        told = await http.get(path)
-        found = told.json() if told.content and not told.is_error else None
-        if holds(found, value):
+        response = await http.get(path)
+        shown = response.json() if response.content and not response.is_error else None
+        if holds(shown, value):
             return
         if time.monotonic() > deadline:
-            raise UnavailableError(f"{name} of {topic} is still {found!r} after {_APPLY_S:.0f} s")
+            raise UnavailableError(f"{name} of {topic} is still {shown!r} after {_APPLY_S:.0f} s")
         await asyncio.sleep(0.05)
 
 
@@ -105,10 +105,10 @@ def topic_path(topic: str) -> str:
     return f"/{domain}/{tenant}/{namespace}/{quote(name, safe='')}"
 
 
-def holds(found: Any, wanted: Any) -> bool:
+def holds(shown: Any, wanted: Any) -> bool:
     """Whether all that is wanted was found; brokers add fields that were left out."""
     if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and all(
-            key in found and holds(found[key], value) for key, value in wanted.items()
+        return isinstance(shown, Mapping) and all(
+            key in shown and holds(shown[key], value) for key, value in wanted.items()
         )
-    return bool(found == wanted)
+    return bool(shown == wanted)

@@ -24,12 +24,12 @@ def arms_of(systems: Iterable[str], doors: Iterable[str]) -> list[Arm]:
     :raises sluicegate_reports.registry.RegistryError: if an arm of another package cannot be used.
     """
     wanted = list(doors)
-    found: list[Arm] = []
+    chosen: list[Arm] = []
     for system in systems:
         of_system = [arm for arm in _arms() if arm.client == system and arm.door in wanted]
         played = [arm for arm in of_system if not arm.asked_only]
-        found += sorted(played or of_system, key=lambda arm: arm.broker or "")
-    return found
+        chosen += sorted(played or of_system, key=lambda arm: arm.broker or "")
+    return chosen
 
 
 def _arms() -> list[Arm]:

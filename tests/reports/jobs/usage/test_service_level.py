@@ -129,5 +129,5 @@ def test_any_seconds_are_judged_as_by_all_their_windows(
         kept.name(table)
         kept.add(table)
         kept.end(date(2026, 12, 1) + timedelta(days=day))
-    told = [sum(each) for each in zip(*kept.found.values(), strict=True)]
+    told = [sum(each) for each in zip(*kept.by_policy.values(), strict=True)]
     assert told == [len(amounts), brute_force(amounts, rate, burst_s)]
