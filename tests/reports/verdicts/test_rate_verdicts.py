@@ -17,6 +17,9 @@ def test_an_excess_is_told_with_its_window_and_by_whom() -> None:
     assert told.figure == pytest.approx(220)
     said = "largest excess over rate x time + burst: +227 KiB (4.54 x the burst) within 0.98 s, at 10.2 s"
     assert told.text == f"{said}, by clients' acknowledgements"
+    rounded = judge(trial(limit=7), {**over, "excess": 33.0, "excess_window_s": 0.98765})
+    assert "+33 messages (4.71 x the burst) within 0.988 s" in rounded.text
+    assert "+1 messages" in judge(trial(), {**over, "excess": 1.0}).text
 
 
 def test_what_was_not_given_is_told_with_its_time() -> None:
@@ -28,6 +31,9 @@ def test_what_was_not_given_is_told_with_its_time() -> None:
     off = judge(trial(), {**kept, "used": 0.8, "fell": 12.2, "fell_at_s": 3.0})
     assert off.verdict is Verdict.OFF
     assert "(6.1 s), 12 messages less from 3 s on" in off.text
+    told = {**kept, "waited_s": 6.14, "used": 0.8, "fell": 12.2, "fell_at_s": 3.14}
+    assert "(6.1 s), 12 messages less from 3.1 s on" in judge(trial(), told).text
+    assert "less" not in judge(trial(), {**kept, "used": 0.995}).text
 
 
 def test_a_log_and_clients_that_disagree_are_disputed() -> None:
@@ -37,6 +43,7 @@ def test_a_log_and_clients_that_disagree_are_disputed() -> None:
     assert "220 messages were admitted by the log, 330 by the clients" in more.text
     at_once = judge(trial(), beside(**OVER))
     assert at_once.verdict is Verdict.DISPUTED
+    assert at_once.text.startswith("the log and the clients disagree: log never more than")
     # What a gate writes down against itself is true, whatever its clients saw.
     assert judge(trial(), {**beside(), **OVER}).verdict is Verdict.OFF
     both = {**beside(**OVER), **OVER}
@@ -62,15 +69,21 @@ def test_a_limit_that_clients_never_came_up_to_was_not_reached() -> None:
     assert finding.verdict is Verdict.NOT_REACHED
     assert finding.text.startswith("not reached: nobody was held or refused")
     # Who was refused came up to it, and so did who used the whole bucket. Below it on purpose is as planned.
-    for others in ({"limited": 1.0}, {"excess": -0.5}):
+    for others in ({"limited": 1.0}, {"excess": -0.5}, {"largest": 6.0}):
         assert judge(trial(), {**slow, **others}).verdict is Verdict.EXACT
     assert judge(trial(saturated=False), slow).verdict is Verdict.EXACT
+    # What a message of a full bucket leaves is the whole of it; a few wrong answers do not show it spent.
+    for excess in (-1.0, -1.5):
+        assert judge(trial(), {**slow, "excess": excess}).verdict is Verdict.NOT_REACHED
+    assert judge(trial(), {**slow, "judged": 200, "wrongly_refused": 10}).verdict is Verdict.NOT_REACHED
 
 
 def test_clients_held_back_although_they_ask_for_less_make_a_rate_off() -> None:
     finding = judge(trial(saturated=False), {**KEPT, "used": 0.4, "waited_s": 3.0})
     assert finding.verdict is Verdict.OFF
     assert finding.text.endswith("clients were held back below the limit")
+    for tried, used in ((trial(), 0.4), (trial(saturated=False), 1.0)):
+        assert "held back" not in judge(tried, {**KEPT, "used": used}).text
 
 
 @pytest.mark.parametrize(
@@ -140,6 +153,7 @@ def test_wrong_decisions_count_by_their_share_from_the_second_on(
     finding = judge(trial(), {**KEPT, "judged": 200, name: count})
     assert finding.verdict is verdict
     assert (f"; {count} {name.replace('_', ' ')}" in finding.text) is (count > 1)
+    assert judge(trial(), {**KEPT, "judged": None, name: 2}).figure == 200
 
 
 def test_what_the_log_admits_at_once_may_reach_clients_one_by_one() -> None:
@@ -148,6 +162,12 @@ def test_what_the_log_admits_at_once_may_reach_clients_one_by_one() -> None:
     assert judge(trial(), {**beside(**seen), "largest": 30.0}).verdict is Verdict.EXACT
     assert judge(trial(), {**beside(**seen), "largest": 29.0}).verdict is Verdict.DISPUTED
     assert judge(trial(), {**beside(**seen), "largest": None}).verdict is Verdict.DISPUTED
+    assert (
+        judge(trial(), {**beside(**{**seen, "largest": 40.0}), "largest": 30.0}).verdict is Verdict.DISPUTED
+    )
+    for excess, verdict in ((0.5, Verdict.DISPUTED), (-0.5, Verdict.EXACT)):
+        unknown = beside(excess=excess, excess_share=0.5, largest=None)
+        assert judge(trial(), {**unknown, "largest": None}).verdict is verdict
 
 
 def test_the_worse_of_the_log_and_its_clients_decides() -> None:
