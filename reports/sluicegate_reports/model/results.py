@@ -36,14 +36,8 @@ class Kind(StrEnum):
 
     LINE = "line"
     """y over x, points joined."""
-    STEP = "step"
-    """y holds from its x to the next one: counts in windows, the fill of a bucket."""
     QUANTILES = "quantiles"
     """x is the share of values at or below y, 0.0 to 1.0; the scale stretches the last percents."""
-    BARS = "bars"
-    """One bar for each point, x is an index into `categories`; `low` and `high` are its bounds."""
-    DOTS = "dots"
-    """Like BARS with dots: for figures whose distance from 0 means nothing, or many in one row."""
     HISTOGRAM = "histogram"
     """y belongs to an interval of values; x is the interval's index into `categories`."""
 
@@ -265,7 +259,7 @@ class Chart:
     unit: str
     """Of y: `messages/s`, `ms`, `bytes`; `` for a plain number."""
     x_unit: str
-    """Of x, such as `s since the phase began`; of QUANTILES and categories: ``."""
+    """Of x, such as `s since the phase began`; of QUANTILES: ``."""
     series: tuple[Series, ...]
     limit: float | None = None
     """What the policy says, drawn as a line across."""
@@ -275,7 +269,7 @@ class Chart:
     rows: str = ""
     """Name of the table with its rows."""
     categories: tuple[str, ...] = ()
-    """Names for x of BARS and DOTS; empty for one bar to an arm."""
+    """Names of a HISTOGRAM's intervals."""
     text: str = ""
     """One sentence that says how to read it, or what it shows."""
     limit_text: str = "limit"

@@ -83,13 +83,9 @@ def _quantiles(index: int) -> tuple[Point, ...]:
     )
 
 
-def _bars(index: int) -> tuple[Point, ...]:
+def _rate_errors(index: int) -> tuple[Point, ...]:
     middle = (0.4, 24.0, 0.6, 15.1, 1.1)[index]
     return (Point(0, middle, middle * 0.8, middle * 1.25),)
-
-
-def _dots(index: int) -> tuple[Point, ...]:
-    return tuple(Point(place, 0.999 - 0.011 * index - 0.02 * place * (index % 2)) for place in range(3))
 
 
 _CHARTS = (
@@ -107,29 +103,6 @@ _CHARTS = (
         "messages",
         "seconds since the phase began",
         _over_arms(_fill),
-        kind=Kind.STEP,
-    ),
-    Chart(
-        "Rate error over all windows",
-        "%",
-        "",
-        _over_arms(_bars),
-        limit=5,
-        kind=Kind.BARS,
-        limit_text="bound",
-        rows="rate error",
-        text="Median, with the 5th and the 95th percent of windows of 10 s.",
-    ),
-    Chart(
-        "Fairness among clients",
-        "",
-        "",
-        _over_arms(_dots),
-        kind=Kind.DOTS,
-        categories=("2 clients", "4 clients", "8 clients"),
-        text="Jain's index: 1 if all got the same.",
-        limit=1,
-        limit_text="ideal",
     ),
 )
 
@@ -195,7 +168,7 @@ def example() -> Results:
     errors = tuple(
         (arm.system, arm.door, point.low, point.y, point.high)
         for index, arm in enumerate(_RAN)
-        for point in _bars(index)
+        for point in _rate_errors(index)
     )
     matrix = _matrix()
     return Results(

@@ -165,6 +165,8 @@ def test_what_the_log_admits_at_once_may_reach_clients_one_by_one() -> None:
     assert (
         judge(trial(), {**beside(**{**seen, "largest": 40.0}), "largest": 30.0}).verdict is Verdict.DISPUTED
     )
+    kept = beside(excess=-5.0, excess_share=0.5, largest=40.0)
+    assert judge(trial(), {**kept, "largest": 30.0}).verdict is Verdict.EXACT
     for excess, verdict in ((0.5, Verdict.DISPUTED), (-0.5, Verdict.EXACT)):
         unknown = beside(excess=excess, excess_share=0.5, largest=None)
         assert judge(trial(), {**unknown, "largest": None}).verdict is verdict

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from sluicegate_reports.model.quantities import NOT_MEASURED
 from sluicegate_reports.model.results import Chart, Kind, Results, RunFacts, Section
-from sluicegate_reports.render.page.bars import rows
 from sluicegate_reports.render.page.budget import Budget
 from sluicegate_reports.render.page.curves import curves, limit_told
 from sluicegate_reports.render.page.looks import legend, looks
@@ -53,7 +52,6 @@ class Charts:
         return tag("div", heading, tag("div", *drawn, class_="charts"), class_="kind")
 
     def _chart(self, chart: Chart, anchor: str) -> Markup:
-        in_rows = chart.kind in {Kind.BARS, Kind.DOTS}
         links = []
         if chart.rows in self.anchors:
             links.append(tag("a", "figures", href=f"#{self.anchors[chart.rows]}"))
@@ -67,22 +65,16 @@ class Charts:
             tag("figcaption", heading, text, self._key(chart)),
             self._drawn(chart, anchor),
             id=anchor,
-            class_="half" if in_rows else None,
         )
 
     def _key(self, chart: Chart) -> Markup:
         if chart.panels:
             return key(chart)
-        # Rows of bars name their arms themselves; dots in categories and lines do not.
-        named = chart.kind is Kind.BARS or (chart.kind is Kind.DOTS and not chart.categories)
-        lines = chart.kind not in {Kind.BARS, Kind.DOTS}
-        return legend([] if named else looks(chart, self.run), lines, limit_told(chart))
+        return legend(looks(chart, self.run), limit_told(chart))
 
     def _drawn(self, chart: Chart, anchor: str) -> Markup:
         if not any(series.points for series in chart.series):
             return tag("p", f"Nothing to draw: {NOT_MEASURED}.", class_="absent")
         if chart.panels or chart.kind is Kind.HISTOGRAM:
             return panels(chart, self.run, self.budget.points, anchor)
-        if chart.kind in {Kind.BARS, Kind.DOTS}:
-            return rows(chart, looks(chart, self.run), self.budget.rows)
         return curves(chart, looks(chart, self.run), self.budget.points, f"{anchor}-title")

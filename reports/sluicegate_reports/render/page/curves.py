@@ -1,4 +1,4 @@
-"""Charts of lines: rates over time, steps, quantiles.
+"""Charts of lines: rates over time, quantiles.
 
 The SVG fills the width of its container and is 240 pixels high. Lines lie in an inner SVG that is stretched;
 texts and marks lie outside of it at percentages, so that they keep their size on a telephone and in print.
@@ -53,7 +53,7 @@ class Frame:
 
 
 def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Markup:
-    """The SVG of a chart of kind LINE, STEP or QUANTILES.
+    """The SVG of a chart of kind LINE or QUANTILES.
 
     :param shown: a look for each series.
     :param most: points of one series, about.
@@ -63,7 +63,7 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
     frame = frame_of(chart)
     pairs = list(zip(chart.series, shown, strict=True))
     bands = [band(series, look, frame) for series, look in pairs]
-    lines = [line(series, look, frame, chart.kind) for series, look in pairs]
+    lines = [line(series, look, frame) for series, look in pairs]
     marks = [
         mark
         for index, (series, look) in enumerate(pairs)
@@ -177,9 +177,7 @@ def limit_told(chart: Chart) -> str:
     """The legend's entry for the limit; empty if there is none."""
     if chart.limit is None:
         return ""
-    drawn = chart.kind in {Kind.BARS, Kind.DOTS} or _limit_shown(
-        chart.limit, max(values_of(chart), default=0.0)
-    )
+    drawn = _limit_shown(chart.limit, max(values_of(chart), default=0.0))
     text = f"{chart.limit_text} {quantity(chart.limit, chart.unit)}"
     return text if drawn else f"{text}, far above what is shown"
 
@@ -195,14 +193,13 @@ def runs(series: Series) -> Iterator[list[tuple[Point, float]]]:
             yield [(point, point.y) for point in run if point.y is not None]
 
 
-def line(series: Series, look: Look, frame: Frame, kind: Kind) -> Markup:
+def line(series: Series, look: Look, frame: Frame) -> Markup:
     """The points of a series, joined; broken at each gap."""
     drawn: list[str] = []
     for run in runs(series):
         places = [frame.place(point, value) for point, value in run]
         drawn.append(f"M{short(places[0][0])} {short(places[0][1])}")
-        for x, y in places[1:]:
-            drawn.append(f"H{short(x)}V{short(y)}" if kind is Kind.STEP else f"L{short(x)} {short(y)}")
+        drawn += [f"L{short(x)} {short(y)}" for x, y in places[1:]]
     return tag("path", d="".join(drawn), class_=f"line {look.colour} {look.door}-line")
 
 

@@ -74,16 +74,15 @@ def _other(system: str) -> int:
     return sum(system.encode())
 
 
-def legend(shown: Sequence[Look], lines: bool, limit: str) -> Markup:
+def legend(shown: Sequence[Look], limit: str) -> Markup:
     """Names of all series, each with its line and mark, and the limit.
 
-    :param lines: whether the chart joins points by lines.
     :param limit: its text; empty for none.
     """
     items = []
     for look in shown:
         line = tag("line", x1="0", x2="34", y1="7", y2="7", class_=f"line {look.colour} {look.door}-line")
-        items.append(sample(join(line if lines else Markup(), look.mark("17", 7.0)), look.full))
+        items.append(sample(join(line, look.mark("17", 7.0)), look.full))
     return tag("ul", *items, *of_limit(limit), class_="legend") if items or limit else Markup()
 
 

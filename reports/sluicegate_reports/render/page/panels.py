@@ -33,7 +33,7 @@ _FURTHER = ("second", "third", "fourth")
 
 
 def panels(chart: Chart, run: RunFacts, most: int, anchor: str) -> Markup:
-    """The panels of a chart of kind LINE, STEP or HISTOGRAM, in the order in which arms come.
+    """The panels of a chart of kind LINE or HISTOGRAM, in the order in which arms come.
 
     :param most: points of one series, about.
     :param anchor: id of the figure, from which titles get theirs.
@@ -101,7 +101,7 @@ def _drawn(chart: Chart, look: Look, frame: Frame) -> Iterator[Markup]:
     for place, series in reversed(list(enumerate(chart.series))):
         style = replace(look, colour=_FURTHER[min(place, len(_FURTHER)) - 1], door="plain") if place else look
         yield band(series, style, frame)
-        yield line(series, style, frame, chart.kind)
+        yield line(series, style, frame)
         yield _lone(series, style, frame)
     if chart.limit is not None and frame.limit_shown:
         y = frame.height(chart.limit)

@@ -53,37 +53,11 @@ _CHARTS = (
     Chart("Bytes admitted in each second", "bytes/s", _TIME, _all(_wave), 2**20),
     Chart("By client: messages in each second", "messages/s", _TIME, _clients(), 1e6),
     Chart(
-        "Error of the delay",
-        "ns",
-        "",
-        _all(lambda n: (Point(0, (-1) ** n * 1e5 * n**3, -2e6, 2e6),)),
-        0,
-        kind=Kind.BARS,
-        limit_text="never earlier than",
-    ),
-    Chart(
-        "Time to engage",
-        "ms",
-        "",
-        _all(lambda n: tuple(Point(place, 10 ** (n / 3) * (place + 1)) for place in range(8))),
-        log=True,
-        kind=Kind.DOTS,
-        categories=tuple(f"persistent://a-long-tenant/its-namespace/topic-{place}" for place in range(8)),
-    ),
-    Chart(
         "Decision cost",
         "ns",
         "",
         _all(lambda n: tuple(Point(q, 200 * (n + 1) * (1 + 8 * q**20)) for q in (0, 0.5, 0.9, 0.99, 0.999))),
         kind=Kind.QUANTILES,
-    ),
-    Chart(
-        "Cost by phase",
-        "ns",
-        "",
-        _all(lambda n: (Point(0, 300.0 * (n + 1)), Point(1, None if n == 2 else 500.0))),
-        kind=Kind.BARS,
-        categories=("baseline", "burst"),
     ),
 )
 
