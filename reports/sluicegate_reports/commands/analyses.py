@@ -3,11 +3,9 @@
 Exit codes: 0 done, 2 wrong use, or something that cannot be read or written.
 """
 
-import importlib
 import math
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,7 +14,7 @@ from sluicegate_reports.commands import output
 from sluicegate_reports.commands.charging import usage
 from sluicegate_reports.commands.compact import compact
 from sluicegate_reports.commands.locations import FOLDER, NEW_FILE, NEW_FOLDER
-from sluicegate_reports.commands.usage import Unusable, not_installed, spark, write
+from sluicegate_reports.commands.usage import Unusable, part, spark, write
 from sluicegate_reports.model.places import Place, PlaceError, one_line
 
 
@@ -39,7 +37,7 @@ def replay(log: Place, file: Path, changes: tuple[str, ...], out: Place | None, 
     the result has bounds.
     """
     chosen = output.chosen(out, form)
-    job, reading = _part("jobs.replay"), _part("replaying.candidate")
+    job, reading = part("jobs.replay"), part("replaying.candidate")
     try:
         candidate = reading.read_candidate(file, changes=changes)
     except reading.CandidateError as error:
@@ -80,8 +78,8 @@ def recommend(
     chosen = output.chosen(out, form)
     if not math.isfinite(head_room):
         raise click.BadParameter(f"{head_room} is not in the range 1<=x<=1000", param_hint="'--head-room'")
-    job, writing = _part("jobs.recommend"), _part("recommending.policy_file")
-    progress = _part("spark.progress")
+    job, writing = part("jobs.recommend"), part("recommending.policy_file")
+    progress = part("spark.progress")
     try:
         with progress.working("recommend"):
             recommendation = job.recommend(log, head_room=head_room, apply=apply)
@@ -126,7 +124,7 @@ def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, fo
     A killed call can be repeated: nothing is lost, and nothing counts twice.
     """
     chosen = output.chosen(out, form)
-    job, progress = _part("jobs.follow"), _part("spark.progress")
+    job, progress = part("jobs.follow"), part("spark.progress")
     try:
         with progress.working("follow"):
             results = job.findings(job.follow(log, state, files_per_batch=files_per_batch))
@@ -135,14 +133,6 @@ def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, fo
     except OSError as error:
         raise Unusable(f"cannot write {str(state)!r}: {one_line(error)}") from None
     output.deliver(results, out, chosen)
-
-
-def _part(name: str) -> Any:
-    """A module that needs the extra; loaded only now, as the command line starts faster without Spark."""
-    try:
-        return importlib.import_module(f"sluicegate_reports.{name}")
-    except ModuleNotFoundError as error:
-        raise not_installed(error) from None
 
 
 COMMANDS = (replay, recommend, follow, usage, compact)

@@ -9,7 +9,7 @@ import click
 
 from sluicegate_reports.commands import output
 from sluicegate_reports.commands.locations import FOLDER, NEW_FILE
-from sluicegate_reports.commands.usage import Unusable, not_installed
+from sluicegate_reports.commands.usage import Unusable, part
 from sluicegate_reports.model.places import Place, one_line
 
 if TYPE_CHECKING:
@@ -60,10 +60,7 @@ def usage(
     files of --csv and --parquet have a row for each day, gateway, topic and principal.
     """
     chosen = output.chosen(out, form)
-    try:
-        from sluicegate_reports.jobs import usage as job
-    except ModuleNotFoundError as error:
-        raise not_installed(error) from None
+    job = part("jobs.usage")
     try:
         with _written(csv_file, parquet) as write:
             summed = job.usage(log, _day(since), _day(before), write, burst_seconds)

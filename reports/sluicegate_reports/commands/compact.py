@@ -7,7 +7,7 @@ import click
 
 from sluicegate.output import echo
 from sluicegate_reports.commands.locations import FOLDER, NEW_FOLDER
-from sluicegate_reports.commands.usage import Unusable, not_installed
+from sluicegate_reports.commands.usage import Unusable, not_installed, part
 from sluicegate_reports.model.listing import is_table
 from sluicegate_reports.model.places import Place, one_line
 
@@ -44,10 +44,7 @@ def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
     """
     from datetime import datetime
 
-    try:
-        from sluicegate_reports.spark import compaction
-    except ModuleNotFoundError as error:
-        raise not_installed(error) from None
+    compaction = part("spark.compaction")
     source, copy = log.absolute(), target.absolute()
     if f"{copy.url}/".startswith(f"{source.url.rstrip('/')}/"):
         raise click.UsageError(f"--to {str(target)!r} is within {str(log)!r}: rows would be read twice")

@@ -17,7 +17,7 @@ from sluicegate_reports.commands.archive import archive_classes
 from sluicegate_reports.commands.diff import diff, read_results, trend
 from sluicegate_reports.commands.fail_on import Wanted, option
 from sluicegate_reports.commands.locations import FILE, FOLDER
-from sluicegate_reports.commands.usage import Unusable, not_installed, spark
+from sluicegate_reports.commands.usage import Unusable, not_installed, part, spark
 from sluicegate_reports.model.places import Place, PlaceError
 
 if TYPE_CHECKING:
@@ -111,11 +111,7 @@ def _where(name: str, directory: Place, *, alone: bool, little: bool) -> "Iterat
 @report.command("schema")
 def schema() -> None:
     """Print the JSON Schema of results, as `--format json` writes them; needs neither Spark nor Java."""
-    try:
-        from sluicegate_reports.model.json_schema import json_schema
-    except ModuleNotFoundError as error:
-        raise not_installed(error) from None
-    echo_json(json_schema())
+    echo_json(part("model.json_schema").json_schema())
 
 
 for _command in (diff, trend, archive_classes, *analyses.COMMANDS):

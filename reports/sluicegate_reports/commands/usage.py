@@ -1,13 +1,14 @@
 """Shared by all commands of the reports: usage errors, what Spark needs, files written whole."""
 
 import hashlib
+import importlib
 import os
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -126,6 +127,18 @@ def failures() -> Iterator[None]:
 def not_installed(error: ModuleNotFoundError, extra: str = "reports") -> Unusable:
     """The error for a part of an extra that is not installed."""
     return Unusable(f"{error.name} is not installed: pip install 'sluicegate[{extra}]'")
+
+
+def part(name: str) -> Any:
+    """A module that needs the extra, loaded only now: the command line starts faster without Spark.
+
+    :param name: from `sluicegate_reports` on.
+    :raises Unusable: without the extra.
+    """
+    try:
+        return importlib.import_module(f"sluicegate_reports.{name}")
+    except ModuleNotFoundError as error:
+        raise not_installed(error) from None
 
 
 def for_stores(*places: Place) -> dict[str, str]:

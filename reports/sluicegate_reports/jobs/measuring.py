@@ -3,7 +3,7 @@
 All of it works on packed logs, which each log is read once for.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,7 @@ from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.registry import systems
 from sluicegate_reports.transforms import ahead, cost, delay, delivery, lanes, over_time, skew, throttle
 from sluicegate_reports.transforms.ahead import Ahead
-from sluicegate_reports.transforms.packed import DECISIONS, OBSERVATIONS, Key, Part, Topic
+from sluicegate_reports.transforms.packed import DECISIONS, OBSERVATIONS, Key, Topic
 from sluicegate_reports.transforms.parts import Figures, Logs, OfArm, OfTopic, Row, Rows
 from sluicegate_reports.verdicts.thresholds import IDLE_S
 
@@ -107,8 +107,8 @@ def _of_all(
     of_arms = [OfArm("costs", cost.costs, cost.costs_together)]
     if trials:
         span = over_time.span(trials)
-        answers = partial(_answers, span=span)
-        held = partial(_held, span=span, clocks=clocks)
+        answers = partial(over_time.answers, span=span)
+        held = partial(over_time.holds, span=span, clocks=clocks)
         of_arms += [
             OfArm("answers", answers, over_time.answers_together),
             OfArm("held", held, over_time.holds_together),
@@ -123,14 +123,6 @@ def _of_all(
         OfTopic("throttled", _throttled, _of_throttled),
     )
     return Figures(of_topics, of_arms)
-
-
-def _answers(topic: Topic, span: tuple[int, int, int]) -> Iterator[Part]:
-    return over_time.answers(topic, *span)
-
-
-def _held(topic: Topic, span: tuple[int, int, int], clocks: Ahead) -> Iterator[Part]:
-    return over_time.holds(topic, *span, clocks)
 
 
 def _deliveries(

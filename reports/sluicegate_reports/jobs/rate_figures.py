@@ -20,7 +20,6 @@ from sluicegate_reports.transforms import (
     refusals,
     shortfall,
     slots,
-    totals,
 )
 from sluicegate_reports.transforms.ahead import Ahead
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
@@ -214,7 +213,7 @@ def _figures(evidence: _Told, sums: Mapping[str, Slots]) -> Iterator[tuple[str, 
         yield from (("seconds", source, row) for row in slots.per_second(own))
         yield from _row("shares", source, fairness.jain(own))
         yield "engaged", source, engage.engage(own, lane)
-        yield "totals", source, totals.totals(own)
+        yield "totals", source, slots.totals(own)
         when = evidence.moments(source)
         yield from _row("laws", source, excess.excess(when, lane, evidence.rise(source)))
         if source == LOG:

@@ -4,7 +4,6 @@ Attachments that other policies refused never reached this limit, and are skippe
 replayed at the time when it was first held; the row of its passing is the same attachment.
 """
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sluicegate.model import ANONYMOUS, Action, Decision, Operation, OperationKind
 from sluicegate.policies.connections import CONNECTION_RATE, ConnectionRate
 from sluicegate_reports.replaying.candidate import Candidate, Engine, Entry
+from sluicegate_reports.replaying.holding import NEVER_NS, Holding
 from sluicegate_reports.replaying.tally import PLACE, Place, Range, Tally
 
 _KINDS = {
@@ -49,10 +49,15 @@ def attempts(decisions: DataFrame) -> DataFrame:
 
 @dataclass(slots=True)
 class _Attempt:
+    replay: "_Replay"
     place: Place
     op: Operation
     was_held: bool
     first_ns: int
+
+    def wake(self, now_ns: int) -> None:
+        """Try again."""
+        self.replay.attempt(self, now_ns)
 
 
 class _Replay:
@@ -65,15 +70,14 @@ class _Replay:
         self._max_hold_ns = entry.max_hold_ns
         self._limit = ConnectionRate()
         self._ask: _Ask | None = None
-        self._waiting: list[tuple[int, int, _Attempt]] = []
-        self._number = 0
+        self.waiting = Holding()
         self._held: Counter[tuple[Place, str]] = Counter()
 
     def take(self, row: Mapping[str, Any]) -> None:
         """The next row of the log."""
         place: Place = tuple(row[name] for name in PLACE)
         now_ns, held = row["at_us"] * 1000, row["action"] == "delay"
-        self.wake(now_ns)
+        self.waiting.wake(now_ns)
         who = (place, row["client"] or "")
         if held:
             self._held[who] += 1
@@ -93,23 +97,14 @@ class _Replay:
         for nth in range(count):
             op = Operation(_KINDS[place[6]], place[4], place[5] or ANONYMOUS, row["client"] or "")
             at_ns = now_ns + (2 * nth + 1) * window_ns // (2 * count)
-            attempt = _Attempt(place, op, held, at_ns)
+            attempt = _Attempt(self, place, op, held, at_ns)
             if window_ns:
-                self._wait(at_ns, attempt)
+                self.waiting.wait(at_ns, attempt)
             else:
-                self._try(attempt, at_ns)
+                self.attempt(attempt, at_ns)
 
-    def wake(self, now_ns: int) -> None:
-        """Retry those that are due."""
-        while self._waiting and self._waiting[0][0] <= now_ns:
-            at_ns, _, attempt = heapq.heappop(self._waiting)
-            self._try(attempt, at_ns)
-
-    def _wait(self, until_ns: int, attempt: _Attempt) -> None:
-        self._number += 1
-        heapq.heappush(self._waiting, (until_ns, self._number, attempt))
-
-    def _try(self, attempt: _Attempt, now_ns: int) -> None:
+    def attempt(self, attempt: _Attempt, now_ns: int) -> None:
+        """Ask the limit; an attachment that it delays waits, for `max_hold` at most."""
         decision = self._asked(attempt, now_ns)
         if decision is None:
             self._passed(attempt, now_ns)
@@ -120,7 +115,7 @@ class _Replay:
                 outcome.refused += 1
                 outcome.newly_refused += 1
                 return
-            self._wait(now_ns + max(1, decision.delay_ns), attempt)
+            self.waiting.wait(now_ns + max(1, decision.delay_ns), attempt)
 
     def _asked(self, attempt: _Attempt, now_ns: int) -> Decision | None:
         if self._ask is None:
@@ -136,7 +131,7 @@ class _Replay:
             outcome.delayed += 1
             outcome.newly_delayed += not attempt.was_held
             outcome.delay_ns += late_ns
-            outcome.longest_ns = max(outcome.longest_ns, late_ns)
+            outcome.longest_delay_ns = max(outcome.longest_delay_ns, late_ns)
         elif attempt.was_held and self._totals:
             self._tally.totals_of(attempt.place).no_longer_delayed += 1
 
@@ -157,5 +152,5 @@ def attached(candidate: Candidate, batches: Iterator[pa.RecordBatch]) -> Iterato
                 replay.take(row)
     for replay in replays.values():
         if replay is not None:
-            replay.wake(1 << 62)
+            replay.waiting.wake(NEVER_NS)
     yield tally.batch()

@@ -191,7 +191,7 @@ class Source:
             return
         outcome.delayed += 1
         outcome.delay_ns += late_ns
-        outcome.longest_ns = max(outcome.longest_ns, late_ns)
+        outcome.longest_delay_ns = max(outcome.longest_delay_ns, late_ns)
         if was is Action.ALLOW:
             outcome.newly_delayed += 1
         elif was is not Action.DELAY:

@@ -53,7 +53,7 @@ class Outcome:
     delayed: int = 0
     newly_delayed: int = 0
     delay_ns: int = 0
-    longest_ns: int = 0
+    longest_delay_ns: int = 0
     current: float = 0.0
     """The highest value relative to its limit, and that limit."""
     limit: float = 0.0
@@ -63,6 +63,11 @@ class Outcome:
         reason = decision.reasons[0] if decision.reasons else None
         if reason is not None and reason.current * (self.limit or 1.0) > self.current * (reason.limit or 1.0):
             self.current, self.limit = float(reason.current), float(reason.limit)
+
+    def columns(self) -> dict[str, Any]:
+        """The columns of SCHEMA that it fills; no limit of what was refused without one."""
+        columns = asdict(self) | ({} if self.limit else {"current": None, "limit": None})
+        return {name: value for name, value in columns.items() if name in _KINDS}
 
 
 @dataclass(slots=True)
@@ -102,7 +107,7 @@ class Tally:
             everyone = (*place[:5], None, place[6])
             windowed = (everyone, policy) in self.ranges
             bounds = self.ranges.get((place, policy))
-            values = {"policy": policy, **_of_outcome(outcome), **_bounds(outcome, bounds, windowed=windowed)}
+            values = {"policy": policy, **outcome.columns(), **_bounds(outcome, bounds, windowed=windowed)}
             rows.append(_row(place, values))
         return pa.RecordBatch.from_pylist(rows, ARROW_SCHEMA)
 
@@ -111,22 +116,9 @@ def _row(place: Place, values: Mapping[str, Any]) -> dict[str, Any]:
     return {**_ZEROS, **dict(zip(_KINDS, place, strict=False)), **values}
 
 
-def _of_outcome(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "refused": outcome.refused,
-        "newly_refused": outcome.newly_refused,
-        "delayed": outcome.delayed,
-        "newly_delayed": outcome.newly_delayed,
-        "delay_ns": outcome.delay_ns,
-        "longest_delay_ns": outcome.longest_ns,
-        "current": outcome.current if outcome.limit else None,
-        "limit": outcome.limit or None,
-    }
-
-
 def _bounds(outcome: Outcome, bounds: Range | None, *, windowed: bool) -> dict[str, Any]:
     """The bounds of a place with windows; otherwise the counts, or nothing if its topic has windows."""
     most = outcome.refused + outcome.maybe_refused
-    delayed, longest = outcome.delayed, outcome.longest_ns
+    delayed, longest = outcome.delayed, outcome.longest_delay_ns
     bounded = asdict(bounds or Range(outcome.refused, most, delayed, delayed, longest, longest))
     return dict.fromkeys(bounded) if windowed and bounds is None else bounded

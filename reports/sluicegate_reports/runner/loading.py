@@ -96,8 +96,7 @@ def _policies_text(root: Node) -> str:
     for section, pattern in (("topics", topic_pattern), ("namespaces", namespace_pattern)):
         for entry in plain.get(section) or ():
             entry["name"] = pattern(entry["name"])
-    text: str = yaml.safe_dump({"policies": plain}, sort_keys=False, allow_unicode=True)
-    return text
+    return yaml.safe_dump({"policies": plain}, sort_keys=False, allow_unicode=True)
 
 
 # -- mistakes that no single value shows ------------------------------------------------------------------

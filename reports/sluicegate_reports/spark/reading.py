@@ -113,30 +113,19 @@ class _Look:
     """Columns that have nanoseconds."""
 
 
-def read_decisions(directory: Listed, *, thorough: bool = False) -> Log:
-    """Read a decision log: its Parquet files, and what is not Parquet yet up to its last whole batch.
-
-    :param directory: the log's; one that is empty or missing has no rows.
-    :param thorough: read all of each file beforehand, to leave out those that are damaged inside.
-    """
-    return _read(directory, DECISIONS, thorough=thorough)
-
-
-def read_observations(directory: Listed, *, thorough: bool = False) -> Log:
-    """Read observations; files that a killed runner left unfinished are reported as left out.
-
-    :param directory: the run's `observations`; one that is empty or missing has no rows.
-    :param thorough: read all of each file beforehand, to leave out those that are damaged inside.
-    """
-    return _read(directory, OBSERVATIONS, thorough=thorough)
-
-
 def is_damage(error: Exception) -> bool:
     """Whether a job failed since a file is damaged: reading again with `thorough` then helps."""
     return isinstance(error, DamagedError) or any(sign in str(error) for sign in _DAMAGED_IN_SPARK)
 
 
-def _read(directory: Listed, form: Form, *, thorough: bool) -> Log:
+def _read(form: Form, directory: Listed, *, thorough: bool = False) -> Log:
+    """Read a decision log or observations: Parquet files, and spools up to their last whole batch.
+
+    Files that a killed runner left unfinished are left out.
+
+    :param directory: one that is empty or missing has no rows.
+    :param thorough: read all of each file beforehand, to leave out those that are damaged inside.
+    """
     spools: list[pa.Table] = []
 
     def read(spool: Path) -> int:
@@ -148,6 +137,9 @@ def _read(directory: Listed, form: Form, *, thorough: bool) -> Log:
     whole, left_out = whole_files(directory, form, partial(_look, thorough=thorough), read)
     statistics = [look.statistics for look in whole.values()] + [of_table(spool) for spool in spools]
     return Log(form, whole, tuple(spools), tuple(left_out), together(statistics))
+
+
+read_decisions, read_observations = partial(_read, DECISIONS), partial(_read, OBSERVATIONS)
 
 
 def _look(file: pq.ParquetFile, *, thorough: bool) -> _Look:

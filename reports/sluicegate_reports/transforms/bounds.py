@@ -210,5 +210,4 @@ def _changes(piece: Piece) -> Numbers:
     first = np.ones(len(order), np.bool_)
     first[order[1:]] = (message[:, order[1:]] != message[:, order[:-1]]).any(axis=0)
     sign = event.among("received").astype(np.int64) - event.among("acknowledged")
-    changes: Numbers = np.where(first, sign * piece.number("messages"), 0)
-    return changes
+    return np.where(first, sign * piece.number("messages"), 0)

@@ -321,5 +321,4 @@ def _quiet(came_us: Numbers, way_us: Numbers, due_us: Numbers, idle_us: float, e
         last_us = int(came_us.max())
         gap_us = (last_us - int(came_us.min())) / max(len(came_us) - 1, 1)
         quiet_us = max(idle_us, 3 * gap_us, int(way_us.max()))
-    quiet: Flags = np.maximum(due_us, last_us) + quiet_us <= end_us
-    return quiet
+    return np.maximum(due_us, last_us) + quiet_us <= end_us

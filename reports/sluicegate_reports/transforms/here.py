@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ class Here:
         for part in figures.parts(self.topics):
             parts.setdefault((part.figure, part.key), []).append(part)
         made = (
-            figures.together(*name, (each.body for each in sorted(own, key=_slice_of)))
+            figures.together(*name, (each.body for each in sorted(own, key=attrgetter("slice"))))
             for name, own in parts.items()
         )
         return merged([figures.nothing(), *made])
@@ -67,7 +68,3 @@ def _packed(log: str, source: Source, cuts: Cuts) -> list[pa.RecordBatch]:
     columns = wanted(log, source.kept)
     batches = chain(read(source.files, columns), batches_of(source.tables, columns))
     return list(packed(batches, log, source.kept, cuts))
-
-
-def _slice_of(part: Told) -> int:
-    return part.slice

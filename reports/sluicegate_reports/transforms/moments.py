@@ -58,5 +58,4 @@ def _stood_still(at_us: Numbers) -> Numbers:
     slot = at_us // _CATCHING_UP_US
     longest = np.zeros(int(slot[-1]) + 2, np.int64)
     np.maximum.at(longest, slot + 1, np.diff(at_us, prepend=at_us[0]))
-    still_us: Numbers = np.maximum(longest[slot], longest[slot + 1])
-    return still_us
+    return np.maximum(longest[slot], longest[slot + 1])

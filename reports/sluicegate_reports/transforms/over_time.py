@@ -1,7 +1,7 @@
 """Latency and holds over time: how long answers took and how long gates held, by interval."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,19 +18,23 @@ _TOGETHER = 8
 _SECOND_US = 1_000_000
 
 
-def span(trials: Sequence[Trial]) -> tuple[int, int, int]:
-    """Begin and end of a run in us since 1970, and the length of its stretches in us: whole seconds."""
+Span: TypeAlias = tuple[int, int, int]
+"""Begin and end of a run in us since 1970, and the length of its stretches in us."""
+
+
+def span(trials: Sequence[Trial]) -> Span:
+    """The span of a run; its stretches are whole seconds."""
     begin_us = min(microseconds(trial.start) for trial in trials)
     end_us = max(microseconds(trial.end) for trial in trials)
     return begin_us, end_us, max(1, -(-(end_us - begin_us) // (_STRETCHES * _SECOND_US))) * _SECOND_US
 
 
-def answers(topic: Topic, begin_us: int, end_us: int, width_us: int) -> Iterator[Part]:
+def answers(topic: Topic, span: Span) -> Iterator[Part]:
     """How long producers waited for the answer to a message that was stored, by arm and stretches.
 
-    :param begin_us: of the run, in us since 1970; what lies outside of it does not count.
-    :param width_us: of a stretch.
+    :param span: of the run; what lies outside of it does not count.
     """
+    begin_us, end_us, width_us = span
     for piece in topic.observations("time_us", "role", "event", "latency_ns"):
         at_us = piece.number("time_us") - begin_us
         rows = piece.text("role").among("producer") & piece.text("event").among("acknowledged")
@@ -60,11 +64,12 @@ def answers_together(
         }
 
 
-def holds(topic: Topic, begin_us: int, end_us: int, width_us: int, clocks: Ahead) -> Iterator[Part]:
+def holds(topic: Topic, span: Span, clocks: Ahead) -> Iterator[Part]:
     """The longest hold that gates announced in each stretch, see `answers`.
 
     :param clocks: by how much gateways' clocks are ahead.
     """
+    begin_us, end_us, width_us = span
     ahead = round(ahead_at(clocks, topic.arm, begin_us))
     longest: dict[int, int] = {}
     for piece in topic.decisions("time_us", "action", "delay"):

@@ -72,11 +72,6 @@ class Text(NamedTuple):
         wanted = np.array([*(name in values for name in self.names), None in values])
         return wanted[self.codes]
 
-    @property
-    def is_one(self) -> bool:
-        """Whether all rows have the same value."""
-        return len(self.names) == 1 and not (self.codes < 0).any()
-
     def where(self, rows: Flags) -> "Text":
         """Those rows."""
         return Text(self.codes[rows], self.names)

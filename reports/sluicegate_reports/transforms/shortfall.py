@@ -158,5 +158,4 @@ def _possible(moments: Iterable[Moments], at_us: Numbers) -> Numbers:
 def _so_far(times_us: Numbers, amount: Numbers, at_us: Numbers, side: Literal["left", "right"]) -> Numbers:
     """Sum of what is up to some moments, or before them."""
     sums = np.append(0, np.cumsum(amount))
-    sum_: Numbers = sums[np.searchsorted(times_us, at_us, side)]
-    return sum_
+    return sums[np.searchsorted(times_us, at_us, side)]

@@ -30,6 +30,7 @@ _SUMS = (
     *("rows", "admitted", "offered", "held", "admitted_messages", "refused_messages"),
     *("asked", "answered", "limited", "otherwise"),
 )
+_TOTALS = ("admitted_messages", "refused_messages", "limited", "otherwise", "asked", "answered")
 _OF_SECOND = ("admitted", "offered", "limited", "held")
 
 
@@ -126,7 +127,22 @@ def per_second(slots: Slots) -> list[dict[str, Any]]:
     ]
 
 
+def totals(slots: Slots) -> dict[str, Any]:
+    """Sums over a lane.
+
+    :return: `admitted_messages`, `refused_messages`, `largest_messages` and `largest` (at once; None if
+        nothing was admitted), `limited`, `otherwise` (rows), `asked` and `answered` (messages, of clients).
+    """
+    sums = {name: int(getattr(slots, name).sum()) for name in _TOTALS}
+    return sums | {name: _largest(getattr(slots, name)) for name in ("largest_messages", "largest")}
+
+
+def _largest(values: Numbers) -> int | None:
+    """The largest of what was admitted at once; None if nothing was."""
+    most = int(values.max(initial=-1))
+    return most if most >= 0 else None
+
+
 def _summed(place: Numbers, values: Numbers, count: int) -> Numbers:
     """Sums by place; exact as far as a double is."""
-    sums: Numbers = np.bincount(place, values, count).astype(np.int64)
-    return sums
+    return np.bincount(place, values, count).astype(np.int64)

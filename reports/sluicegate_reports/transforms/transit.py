@@ -39,8 +39,7 @@ class Transit(NamedTuple):
         """The longest when something was sent or came; NEVER where nothing tells."""
         place = np.searchsorted(self.slots, moments_us // SLOT_US)
         known = np.append(self.slots, NEVER)[place] == moments_us // SLOT_US
-        longest_us: Numbers = np.where(known, np.append(self.transit_us, NEVER)[place], NEVER)
-        return longest_us
+        return np.where(known, np.append(self.transit_us, NEVER)[place], NEVER)
 
 
 class _Seen(NamedTuple):

@@ -1,12 +1,13 @@
 """The interface between a door and the runner."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluicegate.model import EffectivePolicies
 from sluicegate_reports import registry
+from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.children import Talker
 from sluicegate_reports.runner.loading import LoadedScenario
 
@@ -77,6 +78,21 @@ Open = Callable[[Setting], AbstractAsyncContextManager[Way]]
 
 :raises UnavailableError: if the arm is not available, with the reason.
 """
+
+
+def straight(why: str) -> Open:
+    """Opens an arm whose clients connect to the broker itself.
+
+    :param why: the reason to give where there is no broker.
+    """
+
+    @asynccontextmanager
+    async def opened(setting: Setting) -> AsyncIterator[Way]:
+        if setting.broker is None:
+            raise UnavailableError(why)
+        yield Way(setting.broker.addresses)
+
+    return opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
-from sluicegate_reports.runner.brokers.processes import UnavailableError
-from sluicegate_reports.runner.doors.base import Arm, Setting, Way
+from sluicegate_reports.runner.doors.base import Arm, Setting, Way, straight
 from sluicegate_reports.runner.doors.gate import gated
 
 
@@ -17,17 +16,13 @@ async def _danube(setting: Setting) -> AsyncIterator[Way]:
         yield way
 
 
-@asynccontextmanager
-async def _none(setting: Setting) -> AsyncIterator[Way]:
-    if setting.broker is None:
-        raise UnavailableError(
-            f"{setting.arm.client} is no gRPC service, so nothing can be put into its calls"
-        )
-    yield Way(setting.broker.addresses)
+def _none(system: str) -> Arm:
+    why = f"{system} is no gRPC service, so nothing can be put into its calls"
+    return Arm(system, "interceptor", system, straight(why), asked_only=True)
 
 
 ARMS = (
     Arm("danube", "interceptor", "danube", _danube, label=REFERENCE_LABEL),
-    Arm("kafka", "interceptor", "kafka", _none, asked_only=True),
-    Arm("pulsar", "interceptor", "pulsar", _none, asked_only=True),
+    _none("kafka"),
+    _none("pulsar"),
 )

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from sluicegate_reports.registry.arms import REFERENCE_LABEL
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.doors import native_kafka, native_pulsar
-from sluicegate_reports.runner.doors.base import Arm, Broker, Setting, Way
+from sluicegate_reports.runner.doors.base import Arm, Broker, Setting, Way, straight
 
 
 def _real(setting: Setting) -> Broker:
@@ -42,15 +42,10 @@ async def _pulsar(setting: Setting) -> AsyncIterator[Way]:
     yield Way(broker.addresses)
 
 
-@asynccontextmanager
-async def _danube(setting: Setting) -> AsyncIterator[Way]:
-    if setting.broker is None:
-        raise UnavailableError(
-            "no registry serves the real Danube; what policies within a broker do is shown by the reference "
-            "broker with the interceptor"
-        )
-    yield Way(setting.broker.addresses)
-
+_danube = straight(
+    "no registry serves the real Danube; what policies within a broker do is shown by the reference broker "
+    "with the interceptor"
+)
 
 ARMS = (
     Arm(
