@@ -18,7 +18,7 @@ _FETCH_MAX_BYTES = 50 * 1024 * 1024
 """What stock consumers ask for (`fetch.max.bytes`)."""
 _CODECS = {"gzip": 1, "zstd": 4}
 _FETCHES = 20
-"""So many together ask for 1 GiB."""
+"""Fetches that together ask for 1 GiB."""
 
 
 def connect(stack: ExitStack, address: str, receive_bytes: int = 0, source: str = "") -> socket.socket:

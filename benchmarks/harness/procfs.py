@@ -49,7 +49,7 @@ def cpu_seconds(root: int) -> float:
 
 
 def cpu_seconds_each(root: int) -> dict[int, float]:
-    """The same by process."""
+    """CPU seconds so far, by process."""
     return {
         pid: sum(int(value) for value in stat[_OWN_AND_WAITED_FOR_TIMES]) / _TICKS_PER_S
         for pid, stat in tree(root).items()

@@ -29,7 +29,7 @@ try:
 except ImportError:  # an earlier tree
 
     def begin_collecting() -> None:
-        """As its worker did."""
+        """Collect garbage as the tree's worker does."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000)

@@ -47,7 +47,7 @@ def _gate(*plugins: object) -> Gate:
 
 
 def _bare(gate: Gate) -> Gate:
-    """The same gate, its check called as it is."""
+    """The gate with the check called directly."""
     return compile_gate(
         gate.topic, gate.policies, gate.state, [_CHECK], None, NullSink(), GateFaults(), exempt=False
     )

@@ -35,7 +35,7 @@ def skews(facts: RunFacts, measures: Measures) -> Iterator[Skew]:
 
 
 def spans(measures: Measures) -> Iterator[ClockSpan]:
-    """By how much gateways' clocks were taken to be ahead."""
+    """The clock offsets that were used to correct gateways' times."""
     for (system, door), steps in measures.clocks.items():
         for since_us, us in steps:
             yield ClockSpan(system, door, moment(since_us), us)
@@ -61,6 +61,7 @@ def _of_arm(name: str, rows: Rows) -> Iterator[str]:
             yield f"{which}: the clocks of gate and clients drifted apart by {drift} or more"
         elif least > 0 or most < 0:
             span = f"{least / 1000:,.1f} to {most / 1000:,.1f} ms"
+            # Of clocks days apart the milliseconds say nothing.
             if max(-least, most) > _DAY_US:
                 span = f"about {least / _DAY_US:,.1f} days"
             yield (

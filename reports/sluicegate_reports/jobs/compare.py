@@ -50,7 +50,7 @@ def compare_run(spark: "SparkSession | None", directory: Listed) -> Results:
 
 
 def compare_trials(spark: "SparkSession | None", directory: Listed) -> tuple[Results, Sequence[Finding]]:
-    """Likewise, with what was found of each trial, in the run's order."""
+    """As `compare_run`, with the finding on each trial, in the run's order."""
     listed = listing(directory)
     run = read_run(listed.folder)
     try:

@@ -56,7 +56,7 @@ def _judged(run: Run) -> Iterator[tuple[_Place, tuple[str, ...], float]]:
 
 
 def _direct(run: Run) -> Iterator[tuple[_Place, tuple[str, ...], float]]:
-    """Likewise where there was no policy and no gateway."""
+    """As `_judged`, for the runs with no policy and no gateway."""
     for each in run.facts.baselines:
         place = (each.system, DIRECT_DOOR, each.topic, each.phase)
         yield place, each.policies, (each.end - each.start).total_seconds()

@@ -53,6 +53,7 @@ def _beside(number: int, trial: Trial, measures: Measures, log: Figures) -> Figu
     """Clients' figures of a rate that a log covers; names begin with `rates.SEEN`."""
     seen = dict(rate_figures(number, trial, measures, CLIENTS))
     refused = (seen.get("answered") or 0) - (seen.get("admitted_messages") or 0)
+    # Refused without a row of the log: on its way, or by the broker behind the gateway.
     elsewhere = max(0.0, refused - (log.get("refused_messages") or 0))
     if measured_as(trial).operation != "publish":
         elsewhere = max(elsewhere, (log.get("admitted_messages") or 0) - (seen.get("admitted_messages") or 0))

@@ -21,7 +21,7 @@ from sluicegate_reports.spark.log_files import DECISIONS, DamagedError, remedy, 
 from sluicegate_reports.spark.progress import tell
 
 FILES_PER_BATCH = 64
-"""So many are read again at most if a call is killed."""
+"""Files of one batch: as many as a killed call has to read again."""
 
 
 class FollowError(Exception):
@@ -115,6 +115,7 @@ def _take_in(listed: Listing, sums: Place, before: Sequence[Stored], files_per_b
     files = {file.place.relative_to(listed.folder): file for file in listed.files}
     names = [name for name, file in files.items() if is_followed(file.place, listed.folder)]
     new = _with_rows([files[name] for name in follow_sums.unknown(before, names)], listed.folder)
+    # A call after one that was killed writes the same number again, so no batch counts twice.
     first = before[-1].last + 1 if before else 0
     starts = range(0, len(new), files_per_batch)
     for number, start in enumerate(starts):

@@ -56,5 +56,5 @@ def rows_kept(frame: "DataFrame", kept: Kept) -> "DataFrame":
 
 
 def further_figures(number: int, measures: Measures) -> Figures:
-    """Of one trial, by name."""
+    """Values of one trial, by metric."""
     return {row["metric"]: row["value"] for row in measures.further if row["trial"] == number}

@@ -95,6 +95,7 @@ def by_the_rest(
         finding = _by_the_whole_one(trial, figures, finding, log=log, seen=seen)
     elif finding.verdict in _KEPT and (seen if not both else log and seen):
         finding = Finding(Verdict.MISSING, text=finding.text)
+    # The other source is whole and agrees.
     elif finding.verdict in _KEPT:
         return finding
     return replace(finding, text=f"a part of the {why} is lost; by the rest: {finding.text}")

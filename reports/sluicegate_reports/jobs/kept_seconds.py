@@ -111,6 +111,7 @@ class KeptSeconds:
     def _over(self, lane: _Key, at_s: Numbers, amount: _Numbers, rate: float) -> _Numbers:
         """What windows had beyond the rate, of those that end with each second; also windows from before."""
         last_s, over, last_rate = self._carried.get(lane, (0, 0.0, 0.0))
+        # A window may begin on the day before: its excess goes on as an amount of its last second.
         carries = over > 0 and last_rate == rate and last_s < at_s[0]
         if carries:
             at_s, amount = np.append(last_s, at_s), np.append(over + rate, amount)
@@ -120,7 +121,7 @@ class KeptSeconds:
 
 
 def most_over(at_s: Numbers, amount: _Numbers, rate: float) -> _Numbers:
-    """Of all windows of whole seconds that end with each second, the most that one had beyond rate x length.
+    """The largest excess over rate x length of the windows of whole seconds that end with each second.
 
     :param at_s: seconds in which there was anything, ascending.
     :param amount: of each.

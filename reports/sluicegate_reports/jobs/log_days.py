@@ -63,4 +63,5 @@ def rows_of_day(
     for file in files:
         if file.first <= day <= file.last:
             for table in tables(file.place, columns, DECISIONS, texts=texts):
+                # All rows of such a file are of its day, and a filter would copy them.
                 yield table if file.first == file.last else table.filter(of_day)

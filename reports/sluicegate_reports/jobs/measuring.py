@@ -33,18 +33,18 @@ class Measures:
     clocks: Ahead = field(default_factory=dict)
     seconds: Rows = field(default_factory=list)
     laws: Rows = field(default_factory=list)
-    """As `excess.excess`."""
+    """Rows of `excess.excess`."""
     owed: Rows = field(default_factory=list)
-    """As `shortfall.shortfall`."""
+    """Rows of `shortfall.shortfall`."""
     shares: Rows = field(default_factory=list)
     engaged: Rows = field(default_factory=list)
     judged: Rows = field(default_factory=list)
     totals: Rows = field(default_factory=list)
     carried: Rows = field(default_factory=list)
-    """As `lag.carried`."""
+    """Rows of `lag.carried`."""
     unanswered: Rows = field(default_factory=list)
     causes: Rows = field(default_factory=list)
-    """As `causes.causes`."""
+    """Rows of `causes.causes`."""
     attachments: Rows = field(default_factory=list)
     served: Rows = field(default_factory=list)
     bounded: Rows = field(default_factory=list)

@@ -112,7 +112,7 @@ def _table(policy: str, mine: Numbered, measures: Measures, of: _OriginOf) -> Ta
 
 
 def _refusals(policy: str, mine: Numbered, measures: Measures, of: _OriginOf) -> Iterator[Table]:
-    """Who refused clients, and how that is known."""
+    """Refusals of clients, by the policy that refused and the evidence for it."""
     rows: list[tuple[tuple[Value, ...], Origin]] = []
     apart = telling([each.trial for each in mine])
     for number, trial, _ in mine:
@@ -132,7 +132,7 @@ def _refusals(policy: str, mine: Numbered, measures: Measures, of: _OriginOf) ->
 
 
 def _shown(mine: Numbered) -> Iterator[tuple[int, Trial]]:
-    """Of each arm the measured trial that decides its place in the matrix, of those with a figure."""
+    """The trial of each arm that decides its cell of the matrix; one with a figure, if there is any."""
     by_arm: dict[tuple[str, str], list[Judged]] = {}
     for each in mine:
         by_arm.setdefault((each[1].system, each[1].door), []).append(each)

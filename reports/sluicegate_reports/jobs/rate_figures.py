@@ -34,11 +34,11 @@ from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, STALL_S, TRANSIT
 _FINE_UP_TO_S = 600
 """Phases up to this long are looked at in slots of 100 ms, longer ones in seconds."""
 _JUDGED_US = 60_000_000
-"""So much of each phase is judged decision by decision: that pass is sequential."""
+"""Length of a phase that is judged decision by decision: that pass is sequential."""
 
 
 class _Seen(NamedTuple):
-    """What one source tells of a lane in one slice."""
+    """Evidence of one source about a lane, from one slice."""
 
     slots: Slots
     by_gateway: Mapping[str | None, Requests | Narrow]
@@ -47,7 +47,7 @@ class _Seen(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a slice tells of the lanes of its topic, by their number."""
+    """Evidence of one slice about the lanes of its topic, by their number."""
 
     seen: Mapping[int, Mapping[str, _Seen]]
     set_in: Mapping[int, Mapping[tuple[str, int], int]]
@@ -117,6 +117,7 @@ class Rates:
 
 
 def _rise(lane: Lane, source: str, several: Collection[Requests]) -> Rise | None:
+    # Moments that are ranges reach into other slices, so their law is not summed up by slice.
     if source != LOG or any(each.window_ms for each in several):
         return None
     return law.rise([moments.of_log(merged(several))], Unit.of(lane.rate))
@@ -145,7 +146,7 @@ def _sums(slices: _Slices) -> dict[str, Slots]:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What is told of a lane."""
+    """All evidence about a lane."""
 
     lane: Lane
     slices: _Slices
@@ -157,7 +158,7 @@ class _Told:
         return joined([*self.by_slice(source)])
 
     def by_slice(self, source: str) -> Iterator[Requests]:
-        """The same, slice by slice."""
+        """Requests of a source, slice by slice."""
         for seen in self.slices[source]:
             yield merged([widened(each) for each in seen.by_gateway.values()])
 

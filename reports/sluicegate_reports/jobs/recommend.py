@@ -107,7 +107,7 @@ def measure(directory: Location) -> tuple[Baseline, list[LeftOut]]:
 def recommended(
     measured: Baseline, source: str, notes: Sequence[str] = (), *, head_room: float, apply: bool
 ) -> Recommendation:
-    """The same of what is measured of complete seconds."""
+    """As `recommend`, from measurements of complete seconds."""
     of_topics = _grouped(measured.of_topics())
     if not of_topics:
         raise RecommendError("\n".join([*notes, f"{source} has no publish and no dispatch: {_RECORD}"]))

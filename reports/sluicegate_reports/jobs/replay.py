@@ -79,7 +79,7 @@ def replay(
 def replay_frame(
     decisions: DataFrame, candidate: Candidate, starts: Mapping[int, Sequence[int]] | None = None
 ) -> DataFrame:
-    """The same of a frame of decisions: rows of `replaying.tally.SCHEMA`.
+    """As `replay`, of a frame of decisions: rows of `replaying.tally.SCHEMA`.
 
     :param starts: where slices of topics begin, see `replaying.cutting`.
     """

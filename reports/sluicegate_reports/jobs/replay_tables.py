@@ -77,7 +77,7 @@ def _weight(row: tuple[Value, ...]) -> tuple[object, ...]:
 
 
 def by_principal(outcomes: Sequence[Row]) -> Table:
-    """Who would be refused or delayed on which topic, and by how much."""
+    """Refusals and delays by topic and principal."""
     values: list[tuple[Value, ...]] = [
         (
             row["system"],

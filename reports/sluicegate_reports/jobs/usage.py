@@ -1,4 +1,4 @@
-"""Who used how much, from a decision log: what chargeback needs, and who was refused or held most."""
+"""Usage by principal and topic from a decision log, for chargeback; and who was refused or held most."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -122,7 +122,7 @@ def _change(one: _Item | None, other: _Item | None, compare: Callable[[_Item, _I
 
 
 def change_between(before: Cell | None, after: Cell | None) -> Change:
-    """Likewise of a place of the matrix, which neither of two comparisons may have."""
+    """As `change_of`, of a cell that one or both comparisons may lack."""
     return Change.SAME if before is after is None else _change(before, after, change_of)
 
 

@@ -26,7 +26,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one trial shows."""
+    """Verdict on one trial, with the figure that it rests on."""
 
     verdict: Verdict
     figure: float | None = None

@@ -78,7 +78,7 @@ class Place:
         return Place(str(self.path.parent) if self.is_local else self.url.rpartition("/")[0])
 
     def absolute(self) -> "Place":
-        """The same place, independent of the working directory."""
+        """Its absolute form, independent of the working directory."""
         return Place(str(self.path.absolute())) if self.is_local else self
 
     def relative_to(self, folder: "Place") -> str:

@@ -75,7 +75,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """By how much a client's clock differs from the gateway's."""
+    """Offset of a client's clock from the gateway's."""
 
     client: str
     system: str
@@ -92,7 +92,7 @@ class Skew:
 
 @dataclass(frozen=True, slots=True)
 class ClockSpan:
-    """By how much an arm's gateways' clocks were taken to be ahead of the clients', from a time on."""
+    """Correction of an arm's gateway clocks against the clients', from a time on."""
 
     system: str
     door: str
@@ -229,7 +229,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What one arm did."""
+    """Points of one arm in a chart."""
 
     system: str
     door: str

@@ -129,7 +129,7 @@ class Baseline:
         return self._told(self._of_topics.table())
 
     def of_principals(self, most: int) -> list[Row]:
-        """Likewise of principals: of each topic those with the highest p99 of messages, at most `most`."""
+        """As `of_topics`, by principal: for each topic the `most` with the highest p99 of messages."""
         by_topic: dict[tuple[str, ...], list[Row]] = {}
         for row in self._told(self._of_principals.table()):
             by_topic.setdefault(topic_of(row), []).append(row)

@@ -23,7 +23,7 @@ from sluicegate_reports.replaying.demand import PLACE, seconds
 from sluicegate_reports.transforms.packing import CUT_FROM, SLICE_ROWS
 
 _MARGIN_NS = SECOND_NS
-"""More than what roundings of times and balances add up to."""
+"""Margin that exceeds all rounding of times and balances."""
 _NEVER_NS = 1 << 62
 _RATES = {
     "publish": ("max_publish_rate",),
@@ -56,7 +56,7 @@ def cuts(decisions: DataFrame, candidate: Candidate, slice_rows: int = SLICE_ROW
 
 
 def cuts_of(asked: Iterable[dict[str, Any]], candidate: Candidate, slice_rows: int) -> Cuts:
-    """The same of rows of `demand.seconds`."""
+    """As `cuts`, from rows of `demand.seconds`."""
     cuts = Cuts()
     engines: dict[tuple[str, str], Engine | None] = {}
     for number, of_topic in groupby(asked, key=lambda second: second["place"]):

@@ -50,6 +50,7 @@ class Recorded:
     __slots__ = ("_held",)
 
     def __init__(self) -> None:
+        # Bounded, as a log may lack the end of any number of holds.
         self._held: deque[tuple[int, int]] = deque(maxlen=1024)
 
     def __bool__(self) -> bool:

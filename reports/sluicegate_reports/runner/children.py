@@ -13,7 +13,7 @@ _CLOCK_ASKS = 7
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """By how much a process's clock differs from the runner's."""
+    """Offset of a process's clock from the runner's."""
 
     offset_us: float
     """Its clock minus the runner's, in microseconds."""
@@ -46,13 +46,14 @@ class Talker(Child):
             raise UnavailableError(str(error)) from None
 
     async def clock(self, within_s: float = 60.0) -> ClockOffset:
-        """By how much its clock differs from this process's: of several answers the fastest."""
+        """Offset of its clock from this process's, by the fastest of several answers."""
         offsets = []
         for _ in range(_CLOCK_ASKS):
             before = time.time_ns()
             await self.tell({"ask": "clock"})
             answer = await self.hear("clock_ns", within_s)
             offsets.append(clock_offset(before, answer["clock_ns"], time.time_ns()))
+        # A slow answer may have waited on one of its two ways.
         return min(offsets, key=lambda each: each.uncertainty_us)
 
 

@@ -37,6 +37,7 @@ class Stretch:
         slope = (self.rate - self.from_rate) / (self.end_s - self.start_s)
         if slope == 0:
             return self.start_s + number / self.rate
+        # Rounding may take the last message of a ramp down to 0 below the root.
         under = max(self.from_rate**2 + 2 * slope * number, 0.0)
         return self.start_s + (math.sqrt(under) - self.from_rate) / slope
 

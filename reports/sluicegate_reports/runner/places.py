@@ -78,6 +78,7 @@ class Places:
             try:
                 yield broker
             finally:
+                # A broker takes seconds to stop, in which other processes are heard.
                 await asyncio.to_thread(stack.close)
 
     async def _given(self, name: str) -> Broker:

@@ -183,6 +183,7 @@ def _consumer(each: Consumer, number: int, topic: str, scenario: Scenario) -> Co
         own,
         each.kind,
         each.start / 1000,
+        # Who has no end reads on while the run drains.
         _stop_s(each, scenario) if each.stop is not None else math.inf,
         each.retry / 1000,
         each.acknowledge,

@@ -33,6 +33,7 @@ async def kafka(broker: Broker, scenario: Scenario, names: Mapping[str, str]) ->
         try:
             answer = await admin.create_topics(wanted)
             for topic, code, text in (tuple(each)[:3] for each in answer.topic_errors):
+                # An attempt whose answer was lost may have made it.
                 if code not in (0, TopicAlreadyExistsError.errno):
                     raise UnavailableError(f"Kafka does not make topic {topic!r}: error {code} {text}")
         finally:

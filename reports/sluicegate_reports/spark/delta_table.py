@@ -21,7 +21,7 @@ from sluicegate_reports.model.listing import is_finished, is_table, listing
 from sluicegate_reports.model.places import File, Place, PlaceError, one_line
 
 _PARTITIONS = ["run", "system", "date"]
-"""In this order they are the folders of a file."""
+"""Partition columns, in the order of a file's folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ def record(copy: Place) -> Recorded:
             table.create_write_transaction(
                 [_add(file, copy) for file in new], "append", table.schema(), partition_by=_PARTITIONS
             )
+            # The transaction leaves this object at the version that it read.
             table.update_incremental()
         return Recorded(len(new), table.version())
 

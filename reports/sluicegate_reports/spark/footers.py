@@ -68,7 +68,7 @@ def together(several: Iterable[Statistics]) -> Statistics:
 
 
 def _of_group(file: pq.ParquetFile, number: int, columns: Sequence[int]) -> Statistics:
-    """Of one row group.
+    """Statistics of one row group.
 
     :param columns: numbers of the columns of runs, systems and times.
     """

@@ -1,4 +1,4 @@
-"""By how much gates' clocks are ahead of the clients', all along a run; see `skew`."""
+"""Offset of gateway clocks from the clients' over a run, from the bounds of `skew`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -14,8 +14,8 @@ _APART_US = 1_000_000
 _PAIR = ("system", "door", "gateway", "who")
 _Arm: TypeAlias = tuple[str, str]
 Ahead: TypeAlias = Mapping[_Arm, Sequence[tuple[int, float]]]
-"""By how much gates' clocks are ahead of the clients', by system and door: from when on by the clients'
-clock, in us since 1970, and how many us."""
+"""Offsets of gateway clocks from the clients', by system and door: since when (us since 1970 by the clients'
+clock), and how many us ahead."""
 
 
 def skews(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def skews(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def ahead(rows: Iterable[Mapping[str, Any]]) -> dict[_Arm, list[tuple[int, float]]]:
-    """By how much gates' clocks are ahead: the middle of the bounds, from each step on.
+    """Offset of gateway clocks: the middle of the bounds, from each step on.
 
     Bounds that include 0 give 0: equal clocks are likeliest. The bounds are those that hold for all clients
     and gates of an arm. If none do, they are the mean ones of EVERYBODY, or of all rows if it has none.
@@ -67,6 +67,7 @@ def _of_arm(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, float]]:
     for (begin_us, settled_us), end_us in zip(clusters, ends_us, strict=True):
         begun = [row for row in rows if row["from_us"] < end_us]
         within = [row for row in begun if row["until_us"] > settled_us]
+        # A clock set back shows over a while, whose middle is taken; set forward, at once in all lists.
         sharp = settled_us - begin_us <= _APART_US
         yield begin_us if sharp else (begin_us + settled_us) // 2, _middle(skews(within or begun))
 
@@ -94,6 +95,6 @@ def _middle(bounds: Sequence[Mapping[str, Any]]) -> float:
 
 
 def ahead_at(clocks: Ahead, arm: _Arm, at_us: int) -> float:
-    """By how much an arm's gates were ahead at a time of the clients' clock; 0 if nothing tells."""
+    """Offset of an arm's gateways at a time of the clients' clock; 0 if unknown."""
     steps = clocks.get(arm, ())
     return next((us for from_us, us in reversed(steps) if from_us <= at_us), steps[0][1] if steps else 0.0)

@@ -34,11 +34,11 @@ _TEXTS = (
 
 ID, TEXT, LOG, CODE, NO_ROW = "id", "text", "log", "code", "no row"
 MARKED = r"\[sluicegate ([0-9a-z]{4,}-[0-9a-z]+)\]"
-"""As `sluicegate.decisions.ids` writes it."""
+"""Decision id in a refusal's text, as `sluicegate.decisions.ids` writes it."""
 SLACK_US = 500_000
 """Of the clocks of gate and client, what their measured difference leaves, and of the way between them."""
 _UNTOLD_US = 3_000_000
-"""How long an attempt may have taken of which the observations, of version 1, do not tell it."""
+"""Longest attempt to attach where observations, of version 1, do not record how long it took."""
 ATTACHES = ("attach_producer", "create_subscription", "attach_consumer")
 _SECOND_US = 1_000_000
 
@@ -124,6 +124,7 @@ class Log:
         """
         self._policies: dict[tuple[str | int | None, ...], set[str]] = {}
         for row in rejections:
+            # A name that no refused client has names nobody: all of Pulsar's clients have one.
             name = row.client if row.client in clients else ""
             keys = [(row.topic, row.role, row.subscription or "", name, row.second)]
             for key in (*keys, (row.decision_id,)) if row.decision_id is not None else keys:

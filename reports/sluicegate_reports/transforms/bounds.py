@@ -20,7 +20,7 @@ _HELD = ("time_us", "client", "event", "producer", "sequence", "messages", "ackn
 
 
 class Answers(NamedTuple):
-    """What some rows tell of a trial."""
+    """Evidence of some rows about a trial."""
 
     counts: Counter[tuple[bool, str, str]]
     """Answers to producers, by whether the message is above the limit, event and code."""
@@ -63,6 +63,7 @@ def _counted(piece: Piece, rows: Flags, over: Flags) -> Counter[tuple[bool, str,
     event, code = piece.text("event"), piece.text("code")
     names = [*code.names, ""]
     shape = (2, len(event.names), len(names))
+    # The code of a null is -1, which wraps to the last name, the empty one.
     kinds = np.ravel_multi_index(
         (over[rows].astype(np.int64), event.codes[rows], code.codes[rows]), shape, mode="wrap"
     )
@@ -143,6 +144,7 @@ def unacked(topic: Topic, tried: Sequence[Try]) -> Iterator[Part]:
     own = tried_at(topic.place, tried)
     for piece in topic.observations("role", *_HELD) if own else ():
         rows = piece.text("role").among("consumer") & piece.text("event").among(*_OF_CONSUMERS)
+        # What came before the trial and was not acknowledged counts in it too.
         rows &= piece.number("time_us") < max(each.end_us for each in own)
         yield topic.place, piece.rows(rows).select(_HELD)
 

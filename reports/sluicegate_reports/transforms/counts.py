@@ -17,7 +17,7 @@ from sluicegate_reports.transforms.lanes import Try, tried_at
 from sluicegate_reports.transforms.packed import Part, Topic
 
 OWN, UNCLEAR, OTHER = "own", "unclear", "other"
-"""Whose doing a refusal is: the trial's policy, perhaps its, surely not."""
+"""Attribution of a refusal: to the trial's policy, perhaps to it, to another one."""
 _SEEN = (
     *("time_us", "client", "role", "event", "subscription", "latency_ns"),
     *("code", "text", "decision_id"),
@@ -25,7 +25,7 @@ _SEEN = (
 
 
 class Attachments(NamedTuple):
-    """What one slice of a topic tells of attachments."""
+    """Attachments in one slice of a topic."""
 
     seen: Sequence[Attempt]
     """Of topics where counts were tried; of others those that were refused, whose clients the log knows."""
@@ -33,7 +33,7 @@ class Attachments(NamedTuple):
 
 
 def attachments(topic: Topic, tried: Sequence[Try], clocks: Ahead) -> Iterator[Part]:
-    """Who attached to a topic, was refused or left, by arm.
+    """Attachments, refusals and departures on a topic, by arm.
 
     :param tried: of counts.
     :param clocks: by how much gateways' clocks are ahead.
@@ -43,6 +43,7 @@ def attachments(topic: Topic, tried: Sequence[Try], clocks: Ahead) -> Iterator[P
     events = ("attached", "attach_refused", "detached")
     seen = []
     for piece in topic.observations(*_SEEN):
+        # Refusals of other topics tell which clients the log knows by name.
         rows = piece.text("event").among(*(events if tried_at(topic.place, tried) else events[1:2]))
         seen += [_attempt(topic.name, row) for row in piece.rows(rows).to_pylist()]
     yield topic.arm, Attachments(seen, list(attribution.rejections(topic, clocks)))

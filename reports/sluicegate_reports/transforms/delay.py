@@ -54,6 +54,7 @@ def errors(topic: Topic, tried: Sequence[Try], transits: Mapping[tuple[str, str]
                 came_us, sent_us = piece.number("time_us")[rows], piece.number("published_us", NEVER)[rows]
                 late_us = came_us - sent_us - round(each.limit * 1000)
                 others_us = np.maximum(*(transits[topic.arm].at(moment) for moment in (sent_us, came_us)))
+                # Where no other message tells, nothing excuses lateness.
                 beyond_us = np.maximum(late_us - np.where(others_us == NEVER, 0, others_us), 0)
                 yield (
                     (*topic.arm, each.trial),
@@ -66,7 +67,7 @@ def errors_together(
     parts: Sequence[Sequence[tuple[Numbers, Numbers]]],
     transits: Mapping[tuple[str, str], Transit],
 ) -> Iterator[dict[str, Any]]:
-    """The same of a trial; publishing and delivery are on one clock.
+    """Lateness in a trial; publishing and delivery are on one clock.
 
     :return: `trial`, `messages`, `soonest_ms` (from sending to arrival, of any message of the arm), `early`
         (more than EARLY_MS too early; None if clocks differ, as `soonest_ms` then shows), `least_ms`,

@@ -85,7 +85,7 @@ def ends(topic: Topic) -> Iterator[Part]:
 
 
 def ends_together(key: tuple[str, str], parts: Sequence[tuple[int, int]]) -> Iterator[dict[str, Any]]:
-    """Likewise of an arm: `system`, `door`, `last_us`, `read_us`."""
+    """Last observation and last delivery of an arm: `system`, `door`, `last_us`, `read_us`."""
     last_us, read_us = (max(each) for each in zip(*parts, strict=True))
     yield {"system": key[0], "door": key[1], "last_us": last_us, "read_us": read_us}
 

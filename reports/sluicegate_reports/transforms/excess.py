@@ -55,6 +55,7 @@ def _share(moments: Iterable[Moments], rate: float, full: Fraction, first: Rise)
         allowed = Fraction(plain.per_us * length_us, plain.of_one) + full
         admitted = Fraction(rise.rise + unit.per_us * length_us, unit.of_one)
         nearer = Fraction(round((admitted / allowed - 1) * _PARTS), _PARTS)
+        # Shares are rounded, so the search may stand still short of the exact one.
         if step and nearer <= share:
             break
         share, worst = nearer, rise

@@ -38,7 +38,7 @@ _OF_LOG = {"allow": ADMITTED, "rewrite": ADMITTED, "reject": REFUSED, "drop": DR
 _OF_PRODUCER = {"sent": OFFERED, "acknowledged": ADMITTED, "refused": REFUSED, "failed": FAILED}
 _ATTACHING = {"attached": ADMITTED, "attach_refused": REFUSED}
 _EDGE_US = 100_000
-"""More than the clocks of one machine, or estimated ones, are apart."""
+"""Bound on the difference between clocks of one machine, or estimated ones."""
 
 
 class Flows(NamedTuple):

@@ -43,7 +43,7 @@ class Lane(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str, str | None]:
-        """Whose rows it looks at, see `packed.Topic`."""
+        """System, door and topic of its rows, see `packed.Topic`."""
         return self.system, self.door, self.topic
 
 
@@ -106,7 +106,7 @@ class Try(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Whose rows it looks at, see `packed.Topic`."""
+        """System, door and topic of its rows, see `packed.Topic`."""
         return self.system, self.door, self.topic
 
 

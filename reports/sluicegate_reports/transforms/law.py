@@ -30,9 +30,9 @@ _MOST_DENOMINATOR = 1_000
 _PIECE_US = 60 * _SECOND_US
 """Within a piece numbers stay far below 2^63, up to some 40,000 million messages or 9 TB."""
 _FAR = np.iinfo(np.int64).max // 2
-"""Beyond all sums of a piece."""
+"""Sentinel beyond all sums of a piece."""
 _NONE = 1 << 200
-"""Beyond all sums: the lowest of nothing, and, negated, the highest and the rise."""
+"""Sentinel of an empty piece: its lowest and, negated, its highest and its rise."""
 
 
 @dataclass(frozen=True, slots=True)

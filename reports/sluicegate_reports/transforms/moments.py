@@ -16,7 +16,7 @@ _CATCHING_UP_US = 200_000
 
 
 def of_log(log: Requests) -> Moments:
-    """Of a gateway's log."""
+    """Moments by a gateway's log."""
     own = log.admitted
     if not log.window_ms:
         return Moments(own.at_us, own.at_us, own.amount)
@@ -26,7 +26,7 @@ def of_log(log: Requests) -> Moments:
 
 
 def of_clients(seen: Requests, log: Requests | None, carried: int, most_us: int) -> Moments:
-    """Of what clients saw.
+    """Moments by what clients saw.
 
     :param log: of the gateway that they spoke to, if it tells anything.
     :param carried: messages that were on their way to them when the lane began, let pass before.
@@ -37,6 +37,7 @@ def of_clients(seen: Requests, log: Requests | None, carried: int, most_us: int)
     earliest_us = np.maximum(let_pass_us, own.at_us - most_us)
     known = own.since_us != NEVER
     earliest_us = np.where(known, np.maximum(earliest_us, own.since_us), earliest_us)
+    # By clocks that differ, a message may seem to be sent after it was acknowledged.
     return Moments(np.minimum(earliest_us, own.at_us), own.at_us, own.amount)
 
 

@@ -23,13 +23,13 @@ PLACE = ("system", "door", "topic")
 ATTACHING = ("attach_producer", "attach_consumer", "attached", "attach_refused")
 """Operations of decisions and events of observations that a limit over all topics of an arm counts."""
 SEPARATOR = "\x1f"
-"""Between the policies of `others`."""
+"""Separator of the policies in `others`."""
 NEVER = np.iinfo(np.int64).min
-"""In place of a time that there is not."""
+"""Sentinel: no such time."""
 SCHEMA = "system string, door string, topic string, slice bigint, log string, rows binary"
 """A row for each piece; all pieces of a topic's slice are in one partition, one after the other."""
 WHOLE = -1
-"""In place of a slice's number, of topics that are not cut."""
+"""Sentinel: the slice of a topic that is not cut."""
 DECISIONS, OBSERVATIONS = "decisions", "observations"
 COLUMNS = {
     DECISIONS: (
@@ -184,7 +184,7 @@ class Topic:
         return self._read(DECISIONS, columns)
 
     def observations(self, *columns: str) -> Iterator[Piece]:
-        """Likewise what clients saw."""
+        """The observations, piece by piece, with these columns."""
         return self._read(OBSERVATIONS, columns)
 
     def _read(self, log: str, columns: tuple[str, ...]) -> Iterator[Piece]:

@@ -38,7 +38,7 @@ class OfArm:
 
 
 MADE = ""
-"""In place of a figure's name, of rows by name of their figure."""
+"""Sentinel in place of a figure's name: the body has rows by the name of their figure."""
 
 
 class Told(NamedTuple):

@@ -27,7 +27,7 @@ def rejections(topic: Topic, tried: Sequence[Try], clocks: Ahead) -> Iterator[Pa
 
 
 def rejections_together(key: tuple[str, str, int], parts: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Likewise of a trial.
+    """Messages that the log of a trial says were refused.
 
     :return: `trial`, `log_refused`; no row of a trial whose topic the log tells nothing of.
     """

@@ -81,6 +81,7 @@ class Gathered:
         columns = (flows.at_us, flows.amount, flows.messages, flows.since_us, flows.window_ms * 1000)
         self._admitted.append(tuple(column[admitted] for column in columns))
         self._refused.append((flows.at_us[refused], flows.amount[refused]))
+        # Without a known end it is NEVER, which lies before all times.
         until_us = np.where(held, np.maximum(flows.until_us, flows.at_us), flows.at_us)
         self._limited.append((flows.at_us[refused | held], until_us[refused | held]))
         if self._source == CLIENTS:
@@ -154,7 +155,7 @@ class Narrow(NamedTuple):
         return _widened(*at_us), _widened(*amount)
 
     def requests(self) -> Requests:
-        """The same, as wide as they were."""
+        """The requests, widened again."""
         return _shaped([_widened(*column) for column in self.columns], self.window_ms)
 
 
@@ -169,6 +170,7 @@ def _narrowed(column: Numbers) -> tuple[int, Numbers | int]:
     least, most = int(column.min()), int(column.max())
     if least == most:
         return least, len(column)
+    # Wider numbers than these save nothing.
     if most - least > np.iinfo(np.uint32).max:
         return 0, column
     return least, (column - least).astype(np.min_scalar_type(most - least))

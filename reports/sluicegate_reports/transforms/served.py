@@ -18,7 +18,7 @@ _ANSWERS the first, and below 0."""
 
 
 def served(topic: Topic, tried: Sequence[Try]) -> Iterator[Part]:
-    """Who attached to a topic, was refused, or got or stored messages.
+    """Clients that attached to a topic, were refused, or got or stored messages.
 
     :param tried: of counts.
     """

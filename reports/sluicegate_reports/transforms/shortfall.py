@@ -39,7 +39,7 @@ def waits(slices: Iterable[Requests], lane: Lane) -> Waited:
 
 
 def _lasts_us(lane: Lane) -> int:
-    """For so long a bucket that is empty loses nothing."""
+    """Time in which an empty bucket becomes full, until which it loses nothing."""
     return int(lane.burst / lane.rate * 1e6)
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from sluicegate_reports.transforms.packed import PLACE, Flags, Key, Numbers, Piece, Text, Topic
 
 EVERYBODY = "*"
-"""In place of a client: all of an arm together."""
+"""Sentinel in place of a client: all of an arm together."""
 _MOST = 100_000
 """Times of a list that are kept of a slice; of more, some evenly chosen ones."""
 _MOST_IDS = 5_000
@@ -46,7 +46,7 @@ class _Times(NamedTuple):
 
 
 class _Decided(NamedTuple):
-    """Likewise of what was admitted: the numbers of the first and the last message of each."""
+    """Times of admissions, with the numbers of the first and the last message of each."""
 
     at_us: Numbers
     first: Numbers
@@ -56,7 +56,7 @@ class _Decided(NamedTuple):
 
 
 class _Lists(NamedTuple):
-    """What a slice of a topic tells of a client, or of all."""
+    """Times in a slice of a topic, of one client or of all."""
 
     gates: Mapping[str | None, int]
     """When each gateway decided first."""
@@ -74,7 +74,7 @@ class _Pairs(NamedTuple):
 
 
 class OfSlice(NamedTuple):
-    """What a slice of a topic tells."""
+    """Evidence of a slice about clocks."""
 
     lists: Mapping[str, _Lists]
     decided: Mapping[str, tuple[str | None, int, int]]
@@ -274,7 +274,7 @@ def _joined_times(several: Sequence[_Times]) -> _Times:
 
 
 def _nth(times: _Times, number: Numbers, *, later: bool) -> tuple[Numbers, Flags]:
-    """Of some times the n-th, from 1 on, and whether there is one.
+    """The n-th of some times, from 1 on, and whether there is one.
 
     :param later: whether a later one stands for one that was not kept, or an earlier one.
     """

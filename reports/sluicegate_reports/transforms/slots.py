@@ -23,7 +23,7 @@ FINE_US = 100_000
 COARSE_US = 1_000_000
 """Width for long runs."""
 LATER = np.iinfo(np.int64).max
-"""In place of a first time that there is not."""
+"""Sentinel: no first time."""
 
 
 _SUMS = (
@@ -71,6 +71,7 @@ class Slots:
         at_us, slot = flows.at_us, flows.at_us // self.width_us
         admitted, limited = flows.are(ADMITTED), flows.are(REFUSED, DROPPED, HELD)
         offered = flows.are(OFFERED)
+        # What a gateway holds is asked for again as the row that admits it.
         if self.source == LOG:
             offered |= flows.are(ADMITTED, REFUSED, DROPPED)
         answered = flows.are(ADMITTED, REFUSED, FAILED) & (self.source == CLIENTS)

@@ -23,7 +23,7 @@ def summed(table: pa.Table, keys: Sequence[str], amounts: Sequence[str]) -> pa.T
 
 
 class Summing:
-    """The same of many parts, few of which are held at once; parameters as for `summed`."""
+    """Sums many parts, few of which are in memory at once; parameters as for `summed`."""
 
     def __init__(self, keys: Sequence[str], amounts: Sequence[str] = ()) -> None:
         self._keys, self._amounts = keys, amounts

@@ -13,7 +13,7 @@ _NOTHING = (0, 0, 0)
 
 
 class Throttled(NamedTuple):
-    """What one slice of a topic tells."""
+    """Holds and latencies in one slice of a topic."""
 
     held: Mapping[str | None, tuple[int, int, int]]
     """By policy: operations, total and longest time in ns."""

@@ -19,8 +19,8 @@ AROUND = 2
 """Slots before and after one that count as the same moment."""
 _KEEPING = (Family.RATE, Family.DELAY, Family.ASKED_DELAY, Family.UNACKED)
 _MOST, _TIMES = 0.9, 3
-"""So many times as long as what so large a share of the arm's gaps lasts, a gap is a pause: else clients that
-seldom do anything would always pause."""
+"""A gap is a pause if it is 3 times as long as 90 % of the arm's gaps: else clients that seldom do anything
+would always pause."""
 _BySlot: TypeAlias = tuple[Numbers, Numbers]
 """Slots of `SLOT_US` since 1970, sorted, and a value of each."""
 
@@ -29,7 +29,7 @@ class Transit(NamedTuple):
     """How long messages of an arm took."""
 
     slots: Numbers
-    """Of which anything tells, of `SLOT_US` since 1970, sorted."""
+    """Slots with evidence, of `SLOT_US` since 1970, sorted."""
     transit_us: Numbers
     """The longest: of what was sent or came within `AROUND` slots, or of a pause that ended there."""
     soonest_us: int | None
@@ -43,7 +43,7 @@ class Transit(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What some rows of a topic tell."""
+    """Evidence of some rows of a topic."""
 
     took: _BySlot
     """The longest transit of messages that nothing keeps back."""

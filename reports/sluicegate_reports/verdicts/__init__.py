@@ -51,7 +51,7 @@ def judge(trial: Trial, figures: Figures) -> Finding:
 
 
 def _answers(trial: Trial, figures: Figures) -> Finding:
-    """Of what is answered one by one: `wrongly_admitted`, `wrongly_refused`, and how many were tried.
+    """Verdict on yes-or-no decisions: `wrongly_admitted`, `wrongly_refused`, and how many were tried.
 
     Also `otherwise`; of messages `failed`, `refused` and `log_refused`, see `bounds` and `rejections`; of
     counts `unclear` and `doubtful`, see `counts.folded`, and `served`.
@@ -60,6 +60,7 @@ def _answers(trial: Trial, figures: Figures) -> Finding:
     tried = figures.get("attempts")
     if admitted is None or refused is None or not tried:
         return Finding(Verdict.MISSING, text=_failed(figures) or "no client tried, or nothing was recorded")
+    # A limit that nothing exceeded was not tried, however many answers were right.
     if figures.get("above") == 0:
         return Finding(Verdict.MISSING, text=_failed(figures) or "nothing above the limit was tried")
     served, doubtful = figures.get("served") or 0, figures.get("doubtful") or 0
@@ -100,17 +101,19 @@ def _contradiction(figures: Figures) -> str:
     if log is None:
         return ""
     clients = (figures.get("refused") or 0) - (figures.get("otherwise") or 0)
+    # A message at an edge of the phase may be in one of the two only.
     if clients <= log * (1 + WITHIN_SHARE) + 1:
         return ""
     return f"{log:,.0f} messages were refused by the log, {clients:,.0f} by the clients"
 
 
 def _delay(trial: Trial, figures: Figures) -> Finding:
-    """Of a fixed delay: `messages`, `early`, `least_ms`, `p99_ms`, `beyond_p99_ms`, `soonest_ms`.
+    """Verdict on a fixed delay: `messages`, `early`, `least_ms`, `p99_ms`, `beyond_p99_ms`, `soonest_ms`.
 
     Nothing excuses earliness. Lateness that others shared is not the delay's, yet such a delay is not exact.
     """
     early, late, soonest = figures.get("early"), figures.get("p99_ms"), figures.get("soonest_ms")
+    # A message that came before it was sent shows clocks that differ: then no lateness is known.
     if soonest is not None and soonest < -EARLY_MS:
         text = "the clocks of producers and consumers differ"
         return Finding(Verdict.MISSING, text=f"{text}: a message came {-soonest:,.0f} ms before it was sent")
@@ -132,7 +135,7 @@ def _delay(trial: Trial, figures: Figures) -> Finding:
 
 
 def _unacked(trial: Trial, figures: Figures) -> Finding:
-    """Of unacknowledged messages: `most`, `acknowledged`, `left`, `untold`, see `bounds.unacked`; `lost`.
+    """Verdict on unacknowledged messages: `most` to `untold`, see `bounds.unacked_together`; `lost`.
 
     What never came while a consumer had fewer than the limit was withheld too early, or is lost.
     """
@@ -150,6 +153,7 @@ def _unacked(trial: Trial, figures: Figures) -> Finding:
         return Finding(Verdict.MISSING, text=text)
     verdict = Verdict.OFF if most > trial.limit else Verdict.EXACT if most == trial.limit else Verdict.WITHIN
     never = figures.get("lost") or 0
+    # A consumer that left took what it had along, so what never came proves nothing.
     if verdict is Verdict.WITHIN and never and not figures.get("left"):
         verdict = Verdict.OFF
         text += f"; {never:,.0f} never came, though there was room for them"

@@ -38,6 +38,7 @@ def rate(trial: Trial, figures: Figures) -> Finding:
     difference = _difference(figures, seen)
     if difference:
         return replace(own, verdict=Verdict.DISPUTED, text=f"{DISPUTE}: {difference}; log: {own.text}")
+    # No client saw anything, so only the log says that the limit was kept.
     if seen.get("admitted") is None:
         kept = own.verdict in _KEPT
         return replace(own, verdict=Verdict.UNCONFIRMED, text=f"{_ALONE}: {own.text}") if kept else own
@@ -55,7 +56,7 @@ def _of_clients(seen: Figures, log: Figures) -> Figures:
 
 
 def _difference(figures: Figures, seen: Figures) -> str:
-    """By how much the two differ in all that was admitted, if it is more than the bound."""
+    """The difference between log and clients in all that was admitted, in words; empty within the bound."""
     log, clients = figures.get("admitted_messages"), seen.get("admitted_messages")
     if log is None or clients is None:
         return ""
@@ -70,7 +71,7 @@ def _difference(figures: Figures, seen: Figures) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What one source tells: the figures of `excess` and `shortfall`, and of wrong decisions.
+    """Evidence of one source: the figures of `excess` and `shortfall`, and of wrong decisions.
 
     `beyond` is how much more may have passed at once than it shows.
     """
@@ -87,6 +88,7 @@ class _Seen:
         errors = list(self._errors())
         worst = max(error for _, error in errors)
         text = "; ".join([self._law(), *filter(None, (name for name, error in errors if error > 0))])
+        # That a limit is kept which nobody came up to says nothing about it.
         if worst <= WITHIN_SHARE and self._is_idle():
             return Finding(Verdict.NOT_REACHED, text=f"{_NOT_REACHED}; {text}")
         verdict = Verdict.EXACT if worst <= EXACT_SHARE else Verdict.WITHIN
@@ -95,7 +97,7 @@ class _Seen:
 
     @property
     def _unit(self) -> str:
-        """Of amounts: the limit's, without the second."""
+        """Unit of amounts: the limit's, without the second."""
         return measured_as(self.trial).unit.partition("/")[0]
 
     def _of(self, name: str) -> float:

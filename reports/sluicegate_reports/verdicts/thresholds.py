@@ -13,7 +13,7 @@ WITHIN_LATE_MS = 1_000.0
 STALL_S = 2.0
 """Longest standstill of clients that explains a burst after it, if no log shows what was in transit."""
 TRANSIT_S = 4.0
-"""So long, at most, something may have been on its way to clients; beyond it the log is doubted."""
+"""Longest time that something may have been on its way to clients; beyond it the log is doubted."""
 IDLE_S = 1.0
 """A subscription to which nothing comes for this long, and for three times its mean gap, has all it gets."""
 WITHIN_DELIVERIES = 0.001

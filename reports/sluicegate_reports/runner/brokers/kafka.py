@@ -35,6 +35,7 @@ def launch_node(
     settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     classpath = ":".join(filter(None, [jars.classpath(jars.KAFKA), extra_jars]))
     base = [jars.java(), *jvm, "-cp", classpath]
+    # Formatting again is refused, and a restarted node keeps its data.
     if is_new:
         formatting = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", os.fspath(settings)]
         run_tool([*base, *formatting], timeout_s=START_S)
