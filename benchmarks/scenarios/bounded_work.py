@@ -125,14 +125,18 @@ def _pulsar_queue(scale: int) -> list[float]:
     return timed.slices_ms
 
 
-def _pulsar_ack(scale: int) -> list[float]:
-    timed = _pulsar({"max_unacked_messages_per_consumer": 10**6})
+def _subscribe(timed: Timed) -> None:
     timed.client(
         pulsar_bytes.command(
             "subscribe", topic=_TOPIC, subscription="s", consumer_id=0, request_id=2, sub_type=1
         )
     )
     timed.broker(pulsar_bytes.command("success", request_id=2))
+
+
+def _pulsar_ack(scale: int) -> list[float]:
+    timed = _pulsar({"max_unacked_messages_per_consumer": 10**6})
+    _subscribe(timed)
     timed.forget()
     ids = [{"ledger_id": 1, "entry_id": number} for number in range(40_000 // scale)]
     timed.client(pulsar_bytes.command("ack", consumer_id=0, ack_type=0, message_id=ids))
@@ -142,12 +146,7 @@ def _pulsar_ack(scale: int) -> list[float]:
 def _pulsar_messages(scale: int) -> list[float]:
     """A read full of the smallest messages of a broker."""
     timed = _pulsar({"max_dispatch_rate": 10**9, "max_unacked_messages_per_consumer": 10**6})
-    timed.client(
-        pulsar_bytes.command(
-            "subscribe", topic=_TOPIC, subscription="s", consumer_id=0, request_id=2, sub_type=1
-        )
-    )
-    timed.broker(pulsar_bytes.command("success", request_id=2))
+    _subscribe(timed)
     timed.client(pulsar_bytes.command("flow", consumer_id=0, message_permits=10_000))
     timed.forget()
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1).SerializeToString()

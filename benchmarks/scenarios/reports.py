@@ -120,69 +120,57 @@ def _recommend(bench: Bench, _: str, quick: bool) -> dict[str, float]:
     return report_command.recommended(directory, bench.directory, _TIMEOUT_S) | {"rows": float(written.rows)}
 
 
-_END_TO_END = Scenario(
+_scenario = functools.partial(Scenario, rounds=3, cold_round=False)
+_END_TO_END = _scenario(
     "report-1m",
     "`sluicegate report compare` over 1 M decisions, the page included: seconds",
     (ARROW,),
     _end_to_end,
-    rounds=3,
-    cold_round=False,
 )
 _FIVE_QUERIES = tuple(
-    Scenario(
+    _scenario(
         f"reports-{rows // 1_000_000}m",
         f"five queries of the comparison over {rows // 1_000_000} M decisions: seconds, each cold",
         (SPARK, DUCKDB, POLARS),
         _queries(rows),
-        rounds=3,
-        cold_round=False,
     )
     for rows in _SIZES
 )
 _OBSERVED = tuple(
-    Scenario(
+    _scenario(
         f"report-observed-{rows // 1_000_000}m",
         f"`sluicegate report compare` over {rows // 1_000_000} M decisions and what clients saw of them: "
         "seconds, CPU, peak memory of Java, bytes shuffled; DuckDB on the same work",
         (ARROW if rows == _SIZES[0] else SPARK, DUCKDB),
         _observed(rows),
         rounds=1,
-        cold_round=False,
     )
     for rows in _SIZES
 )
-_CLUSTER = Scenario(
+_CLUSTER = _scenario(
     "report-on-a-cluster",
     "`sluicegate report compare` over 10 M decisions and what clients saw of them, on a standalone cluster "
     "of two workers and on `local[2]`: seconds",
     (LOCAL, STANDALONE),
     _on_a_cluster,
-    rounds=3,
-    cold_round=False,
 )
-_ONE_TOPIC = Scenario(
+_ONE_TOPIC = _scenario(
     "report-one-topic-10m",
     "`sluicegate report compare` over 10 M decisions of one topic, by one worker of Spark and by two: "
     "seconds; `jobs_s` without Spark's start",
     (ONE_WORKER, LOCAL),
     _one_topic,
-    rounds=3,
-    cold_round=False,
 )
-_FOLLOW = Scenario(
+_FOLLOW = _scenario(
     "follow-100k",
     "`sluicegate report follow` over 100,000 new decisions: seconds, CPU, peak memory",
     (ARROW,),
     _follow,
-    rounds=3,
-    cold_round=False,
 )
-_RECOMMEND = Scenario(
+_RECOMMEND = _scenario(
     "recommend-6m",
     "`sluicegate report recommend` over 6 M decisions: seconds, CPU, peak memory",
     (ARROW,),
     _recommend,
-    rounds=3,
-    cold_round=False,
 )
 SCENARIOS = (_END_TO_END, *_OBSERVED, _CLUSTER, _ONE_TOPIC, *_FIVE_QUERIES, _FOLLOW, _RECOMMEND)
