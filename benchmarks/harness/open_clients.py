@@ -82,7 +82,7 @@ class Turns:
         loop = asyncio.get_running_loop()
         for number, request in enumerate(requests):
             own = f"127.0.0.{1 + number % _ADDRESSES}", 0
-            made = partial(Client, request, self._told)
+            made = partial(Client, request, self._answered)
             _, client = await loop.create_connection(made, host, int(port), local_addr=own)
             self._clients.append(client)
         self._turns = cycle(self._clients)
@@ -120,7 +120,7 @@ class Turns:
             client.close()
         return lost
 
-    def _told(self, answer: bytes, took_ms: float) -> None:
+    def _answered(self, answer: bytes, took_ms: float) -> None:
         self.answers += 1
         self._seen(answer, took_ms)
         if self._goes_on:

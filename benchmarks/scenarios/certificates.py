@@ -106,16 +106,16 @@ class _Renewals:
         """Write another pair, have it read, and look what a new client is shown."""
         pair, other = self._pairs[number % 2], self._pairs[(number + 1) % 2]
         is_broken = number % _BROKEN_EVERY == 0
-        before = self._told()["renewals"]
+        before = self._tls()["renewals"]
         shutil.copy(pair.cert, self._files.cert)
         shutil.copy(other.key if is_broken else pair.key, self._files.key)
         self._gateway.worker().renew_tls()
-        while (tls := self._told())["successful"] is is_broken or tls["renewals"] == before - is_broken:  # noqa: ASYNC110
+        while (tls := self._tls())["successful"] is is_broken or tls["renewals"] == before - is_broken:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         self._good = self._good if is_broken else pair
         self.wrong += (await self.connect()).end() != self._good.der
 
-    def _told(self) -> dict[str, int]:
+    def _tls(self) -> dict[str, int]:
         [tls] = self._gateway.worker().snapshot()["tls"]
         return dict(tls)
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
@@ -188,16 +188,7 @@ def _operations(sink: DecisionSink, refusals: int) -> Sequence[Decide]:
             if refusals and number % refusals == 0
             else min(int(rng.lognormvariate(6.9, 0.8)), 60_000)
         )
-        op = Operation(
-            like.kind,
-            like.topic,
-            like.principal,
-            like.client,
-            producer=like.producer,
-            messages=1,
-            bytes=size,
-            largest=size,
-        )
+        op = replace(like, bytes=size, largest=size)
         asked.append((cache.get(like.topic, False, 0).publish, op))
     return asked
 

@@ -87,11 +87,11 @@ class _Load:
         rng = random.Random(0)
         while not self.is_over:
             size = rng.choice((100, 2 * _LIMIT))
-            self._producer.produce("orders", bytes(size), on_delivery=self._told)
+            self._producer.produce("orders", bytes(size), on_delivery=self._delivered)
             self._producer.poll(_PAUSE_S)
         self._producer.flush(60)
 
-    def _told(self, error: KafkaError | None, _message: Message) -> None:
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
             self.refused += 1
             self.failed += error.code() not in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.POLICY_VIOLATION)

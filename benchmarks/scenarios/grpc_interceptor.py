@@ -82,7 +82,7 @@ async def _aio(engine: PolicyEngine, calls: int) -> dict[str, float]:
         empty, policed = await _aio_in_turn(to_empty, to_policy, calls)
     for server in (empty_server, policy_server, measured_server):
         await server.stop(None)
-    return {"alone_us": alone[0], **_told("aio", empty, policed)}
+    return {"alone_us": alone[0], **_medians("aio", empty, policed)}
 
 
 async def _aio_server(interceptors: list[Any], behavior: Any) -> tuple[int, aio.Server]:
@@ -105,10 +105,10 @@ async def _aio_in_turn(
     times: tuple[list[float], list[float]] = [], []
     both: Any = [channel.unary_unary(_METHOD) for channel in (to_empty, to_policy)]
     for number in range(2 + calls // _BATCH):
-        for call, times_ in zip(both, times, strict=True):
+        for call, own in zip(both, times, strict=True):
             taken = await batch(call)
             if number >= 2:  # the first batches warm up
-                times_.append(taken)
+                own.append(taken)
     return times
 
 
@@ -149,7 +149,7 @@ def _sync(engine: PolicyEngine, calls: int) -> dict[str, float]:
             empty, policed = _sync_in_turn(to_empty, to_policy, calls)
         for server in (empty_server, policy_server):
             server.stop(None).wait()
-    return _told("sync", empty, policed)
+    return _medians("sync", empty, policed)
 
 
 def _sync_server(pool: ThreadPoolExecutor, interceptor: Any) -> tuple[int, grpc.Server]:
@@ -166,12 +166,12 @@ def _sync_in_turn(
     times: tuple[list[float], list[float]] = [], []
     both: Any = [channel.unary_unary(_METHOD) for channel in (to_empty, to_policy)]
     for number in range(2 + calls // _BATCH):
-        for call, times_ in zip(both, times, strict=True):
+        for call, own in zip(both, times, strict=True):
             start = time.perf_counter_ns()
             for _ in range(_BATCH):
                 call(_REQUEST)
             if number >= 2:
-                times_.append((time.perf_counter_ns() - start) / _BATCH / 1000)
+                own.append((time.perf_counter_ns() - start) / _BATCH / 1000)
     return times
 
 
@@ -180,7 +180,7 @@ def _service(behavior: Any) -> Any:
     return grpc.method_handlers_generic_handler("bench.Broker", {"Send": handler})
 
 
-def _told(kind: str, empty: list[float], policed: list[float]) -> dict[str, float]:
+def _medians(kind: str, empty: list[float], policed: list[float]) -> dict[str, float]:
     """Medians of a call without policies, of one with them, and of the difference within each pair."""
     longer = [after - before for before, after in zip(empty, policed, strict=True)]
     return {

@@ -29,14 +29,14 @@ def with_causes(index: int, trial: Trial, figures: Figures, finding: Finding, me
         rows = [row for row in measures.causes if row["lane"] == index]
         steps = list(_steps(trial, measures)) if measured_as(trial).family is Family.RATE else []
         # Where a clock was set forward, its log seems to have a gap.
-        causes_found = [_told(row) for row in rows if not (row["kind"] == causes.LOG_GAP and steps)] + steps
+        causes_found = [_cause(row) for row in rows if not (row["kind"] == causes.LOG_GAP and steps)] + steps
     elif finding.verdict is Verdict.NOT_REACHED and measured_as(trial).family is Family.RATE:
         causes_found = [_too_slow(trial, figures)]
     text = "; ".join([finding.text, *(cause.text for cause in causes_found)])
     return replace(finding, text=text, causes=tuple(causes_found)) if causes_found else finding
 
 
-def _told(row: Row) -> Cause:
+def _cause(row: Row) -> Cause:
     return Cause(row["kind"], _text(row), row["from_s"], row["to_s"], row["messages"])
 
 

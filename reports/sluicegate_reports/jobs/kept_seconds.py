@@ -42,7 +42,7 @@ class KeptSeconds:
 
     def __init__(self, burst_s: float) -> None:
         self._burst_s = burst_s
-        self._rates = {name: each for name, each in policies().items() if _is_told(each)}
+        self._rates = {name: each for name, each in policies().items() if _is_in_logs(each)}
         self._limits: dict[_Key, float] = {}
         self._sums = Summing(_BY_SECOND, _SUMS)
         self._carried: dict[_Key, tuple[int, float, float]] = {}
@@ -136,7 +136,7 @@ def _among(rows: pa.Table, column: str, values: Iterable[str]) -> pa.ChunkedArra
     return pc.is_in(rows[column], pa.array([*values], pa.string()))
 
 
-def _is_told(measured: Measured) -> bool:
+def _is_in_logs(measured: Measured) -> bool:
     """Whether a log tells by topic what a policy admits a second."""
     return measured.family is Family.RATE and measured.operation in ("publish", "dispatch")
 

@@ -63,7 +63,7 @@ def reasons(run: Run, findings: Sequence[Finding], measures: Measures) -> Iterat
     apart = telling([each.trial for each in inexact])
     phases: dict[tuple[Value, ...], list[Judged]] = {}
     for each in worst_first(inexact):
-        phases.setdefault(_told(each, apart), []).append(each)
+        phases.setdefault(_columns(each, apart), []).append(each)
     rows = tuple(
         (*cells[:4], ", ".join(each.trial.phase for each in alike), *cells[4:])
         for cells, alike in phases.items()
@@ -78,7 +78,7 @@ def reasons(run: Run, findings: Sequence[Finding], measures: Measures) -> Iterat
     yield Section("Reasons", text, tables=(table,), overall=True)
 
 
-def _told(judged: Judged, apart: Sequence[str]) -> tuple[Value, ...]:
+def _columns(judged: Judged, apart: Sequence[str]) -> tuple[Value, ...]:
     trial, finding = judged.trial, judged.finding
     figure = None if finding.figure is None else quantity(finding.figure, finding.unit)
     place = (finding.verdict.text, trial.policy, trial.system, trial.door)

@@ -44,7 +44,7 @@ _TEXTS = ("system", "gateway", "topic", "subscription")
 _GROUPS = (*KEYS, "policy")
 _VIOLATION_KEYS = ("principal", "system", "topic", "policy")
 _VIOLATIONS = ("refused", "refused_messages", "would_refuse", "held", "held_ns")
-_TOLD = (
+_USED = (
     "published_messages",
     "published_bytes",
     "delivered_messages",
@@ -207,8 +207,8 @@ def _table(table: pa.Table, name: str, title: str) -> Table:
     order = [("day", "ascending")] if name == "day" else [("bytes", "descending"), (name, "ascending")]
     with_bytes = table.append_column("bytes", pc.add(table["published_bytes"], table["delivered_bytes"]))
     rows = with_bytes.sort_by(order).slice(0, None if name == "day" else _MOST).to_pylist()
-    columns = (name, *map(_heading, _TOLD))
-    lines = tuple((_shown(row[name]), *(_told(row, each) for each in _TOLD)) for row in rows)
+    columns = (name, *map(_heading, _USED))
+    lines = tuple((_shown(row[name]), *(_cell(row, each) for each in _USED)) for row in rows)
     return Table(columns, lines, f"by_{name}", title, total=len(table))
 
 
@@ -218,7 +218,7 @@ def _violators(table: pa.Table) -> Table:
     order += [(key, "ascending") for key in _VIOLATION_KEYS]
     rows = table.sort_by(order).slice(0, _MOST).to_pylist()
     lines = [
-        [*(row[key] for key in _VIOLATION_KEYS), *(_told(row, each) for each in _VIOLATIONS)] for row in rows
+        [*(row[key] for key in _VIOLATION_KEYS), *(_cell(row, each) for each in _VIOLATIONS)] for row in rows
     ]
     columns = (*_VIOLATION_KEYS, *map(_heading, _VIOLATIONS))
     title = "Who was refused or held most"
@@ -232,7 +232,7 @@ def _heading(name: str) -> str:
     return f"{words.removesuffix(' bytes')} (bytes)" if name.endswith("_bytes") else words
 
 
-def _told(row: dict[str, Value], name: str) -> Value:
+def _cell(row: dict[str, Value], name: str) -> Value:
     value = row[name]
     return round(value / 1e9, 3) if name == "held_ns" and isinstance(value, int) else value
 

@@ -63,17 +63,17 @@ def number(value: float) -> str:
 
 def quantity(value: float | None, unit: str) -> str:
     """A number and its unit; `not measured` for none."""
-    return _told(value, scaled(unit, value or 0.0))
+    return _scaled_text(value, scaled(unit, value or 0.0))
 
 
 def together(values: Sequence[float | None], unit: str) -> list[str]:
     """Quantities that are compared, all in the unit that fits the smallest of them."""
     measured = [abs(value) for value in values if value is not None and math.isfinite(value) and value]
     fitting = scaled(unit, min(measured, default=0.0))
-    return [_told(value, fitting) for value in values]
+    return [_scaled_text(value, fitting) for value in values]
 
 
-def _told(value: float | None, fitting: Scaled) -> str:
+def _scaled_text(value: float | None, fitting: Scaled) -> str:
     if value is None or not math.isfinite(value):
         return NOT_MEASURED
     return f"{number(value / fitting.divisor)} {fitting.unit}".rstrip()

@@ -126,12 +126,12 @@ class Baseline:
 
     def of_topics(self) -> list[Row]:
         """What `Rates.table` says of each topic and operation."""
-        return self._told(self._of_topics.table())
+        return self._decoded(self._of_topics.table())
 
     def of_principals(self, most: int) -> list[Row]:
         """As `of_topics`, by principal: for each topic the `most` with the highest p99 of messages."""
         by_topic: dict[tuple[str, ...], list[Row]] = {}
-        for row in self._told(self._of_principals.table()):
+        for row in self._decoded(self._of_principals.table()):
             by_topic.setdefault(topic_of(row), []).append(row)
         return [row for rows in by_topic.values() for row in sorted(rows, key=_by_demand)[:most]]
 
@@ -140,16 +140,16 @@ class Baseline:
 
         Topics whose allows are only known in windows have no row, as their largest message is not known.
         """
-        return self._told(self._sizes.percentiles())
+        return self._decoded(self._sizes.percentiles())
 
     def counts(self) -> list[Row]:
         """The most clients active in one minute: TOPIC and `COUNTS`, see `Clients.most`."""
         most = self._clients.most()
         columns = {name: pa.array([topic[at] for topic in most], pa.int32()) for at, name in enumerate(TOPIC)}
         counted = {name: pa.array([counts[name] for counts in most.values()], pa.int64()) for name in COUNTS}
-        return self._told(pa.table(columns | counted))
+        return self._decoded(pa.table(columns | counted))
 
-    def _told(self, table: pa.Table | None) -> list[Row]:
+    def _decoded(self, table: pa.Table | None) -> list[Row]:
         return [] if table is None else [*self._texts.decoded(table)]
 
 

@@ -64,13 +64,13 @@ class Metric:
 
     def heading(self, limit_unit: str) -> str:
         """Its column's name, with the unit in brackets; of amounts only bytes are named."""
-        return _with(self.title, self._told(limit_unit))
+        return _with(self.title, self._unit_beside(limit_unit))
 
     def words(self, limit_unit: str) -> str:
         """Its name in words, with the unit in brackets."""
-        return _with(self.name.removesuffix("_ms").replace("_", " "), self._told(limit_unit))
+        return _with(self.name.removesuffix("_ms").replace("_", " "), self._unit_beside(limit_unit))
 
-    def _told(self, limit_unit: str) -> str:
+    def _unit_beside(self, limit_unit: str) -> str:
         if self.unit != AMOUNT:
             return self.unit
         counted = limit_unit.partition("/")[0]

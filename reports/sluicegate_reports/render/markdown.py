@@ -76,13 +76,13 @@ def _matrix(results: Results) -> Iterator[str]:
         return
     arms, by_place = results.arms(), cells(results)
     rows = [
-        [_text(policy), *(_told(by_place[policy, arm.system, arm.door]) for arm in arms)]
+        [_text(policy), *(_verdict(by_place[policy, arm.system, arm.door]) for arm in arms)]
         for policy in results.policies()
     ]
     yield _table(["policy", *(arm.name for arm in arms)], rows)
 
 
-def _told(cell: Cell) -> str:
+def _verdict(cell: Cell) -> str:
     parts = [f"{MARKS[cell.verdict]} {cell.verdict.text}"]
     if cell.figure is not None:
         parts.append(f"**{_text(quantity(cell.figure, cell.unit))}**")

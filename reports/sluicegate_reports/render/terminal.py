@@ -147,7 +147,7 @@ def _rows(table: Table, run: RunFacts) -> Iterator[RenderableType]:
         yield Text(f"{left}; all of them are in the JSON form", "dim")
 
 
-def _told(cell: Cell) -> Text:
+def _verdict(cell: Cell) -> Text:
     """A cell's verdict with its figure; the reason for a missing one is listed under what is missing."""
     text = _sign(cell.verdict)
     if cell.figure is not None:
@@ -168,7 +168,7 @@ def _matrix(results: Results) -> Grid:
         grid.add_column(Text(f"{arm.system}\n{arm.door}{note}"), overflow="fold", max_width=_COLUMN - 3)
     by_place = cells(results)
     for policy in results.policies():
-        row = (_told(by_place[policy, arm.system, arm.door]) for arm in arms)
+        row = (_verdict(by_place[policy, arm.system, arm.door]) for arm in arms)
         grid.add_row(Text(policy), *row, end_section=True)
     return grid
 
@@ -184,6 +184,6 @@ def _lines(results: Results, width: int) -> Grid:
     for policy in results.policies():
         for index, arm in enumerate(arms):
             name = Text("" if index else policy)
-            verdict = _told(by_place[policy, arm.system, arm.door])
+            verdict = _verdict(by_place[policy, arm.system, arm.door])
             grid.add_row(name, Text(arm.name), verdict, end_section=index == len(arms) - 1)
     return grid

@@ -76,11 +76,11 @@ def cuts_of(asked: Iterable[dict[str, Any]], candidate: Candidate, slice_rows: i
         if starts:
             cuts.starts[number] = starts
         if longest >= CUT_FROM * slice_rows:
-            cuts.notes.append(_told(topic, rows, longest, why))
+            cuts.notes.append(_note(topic, rows, longest, why))
     return cuts
 
 
-def _told(topic: str, rows: Iterable[Mapping[str, Any]], longest: int, why: str | None) -> str:
+def _note(topic: str, rows: Iterable[Mapping[str, Any]], longest: int, why: str | None) -> str:
     if why is None and any(second["held"] for second in rows):
         why = "operations were held in it when it was recorded"
     why = why or "no pause in it is long enough for all buckets to fill and for what is held to pass"

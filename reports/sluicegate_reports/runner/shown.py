@@ -43,12 +43,12 @@ def play_shown(
     with Bars(console) as bars:
         comparison: Comparison = Comparison(loaded, arms, directory, plugins, bars, command, given, embedded)
         try:
-            return asyncio.run(_until_told(comparison.play()))
+            return asyncio.run(_until_signalled(comparison.play()))
         finally:
             tidy(directory)
 
 
-async def _until_told(playing: "Coroutine[Any, Any, Run]") -> "Run":
+async def _until_signalled(playing: "Coroutine[Any, Any, Run]") -> "Run":
     """Play until the run ends or a signal ends it; either way all started processes are ended in order."""
     task = asyncio.ensure_future(playing)
     loop = asyncio.get_running_loop()

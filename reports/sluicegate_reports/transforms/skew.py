@@ -101,11 +101,11 @@ def of_slice(topic: Topic) -> OfSlice:
                 gates[who][name] = min(before_us, first_us)
         refusals.update(_decided_by_id(piece))
     for piece in topic.observations(*_SEEN):
-        told_us = piece.number("time_us")
-        sent_us = told_us - piece.number("latency_ns") // 1000
+        answered_us = piece.number("time_us")
+        sent_us = answered_us - piece.number("latency_ns") // 1000
         for who, own in _by_client(piece, _answered(piece, "acknowledged")):
-            replied.add(who, sent_us[own], told_us[own])
-        refused.update(_refused_by_id(piece, sent_us, told_us))
+            replied.add(who, sent_us[own], answered_us[own])
+        refused.update(_refused_by_id(piece, sent_us, answered_us))
     lists = {}
     for who in sorted({*decided, *replied}):
         sent, answered = (_times(times) for times in replied.columns(who, 2))
@@ -185,12 +185,12 @@ def _decided_by_id(piece: Piece) -> Iterator[tuple[str, tuple[str | None, int, i
 
 
 def _refused_by_id(
-    piece: Piece, sent_us: Numbers, told_us: Numbers
+    piece: Piece, sent_us: Numbers, answered_us: Numbers
 ) -> Iterator[tuple[str, tuple[str, int, int]]]:
     rows = _answered(piece, "refused") & piece.known("decision_id")
     client = piece.text("client")
     names = [*client.names, EVERYBODY]
-    for decision_id, code, sent, at in _each(piece, rows, client.codes, sent_us, told_us):
+    for decision_id, code, sent, at in _each(piece, rows, client.codes, sent_us, answered_us):
         yield decision_id, (names[code], sent, at)
 
 
@@ -247,11 +247,11 @@ def _set_against(lists: Sequence[_Lists], until_us: int) -> _Pairs:
     # What only one of the two tells of may stand anywhere before the n-th of the other.
     more = decided.total - answered.total
     sent_us, is_sent = _nth(sent, decided.last - max(more, 0), later=False)
-    told_us, is_told = _nth(answered, decided.first + max(-more, 0), later=True)
-    known = (is_sent | is_told) & (decided.at_us < until_us)
-    least_us = np.where(is_told, decided.at_us - told_us, -_FAR_US)
+    answered_us, is_answered = _nth(answered, decided.first + max(-more, 0), later=True)
+    known = (is_sent | is_answered) & (decided.at_us < until_us)
+    least_us = np.where(is_answered, decided.at_us - answered_us, -_FAR_US)
     most_us = np.where(is_sent, decided.at_us + decided.window_us - sent_us, _FAR_US)
-    at_us = np.where(is_sent, sent_us, told_us)
+    at_us = np.where(is_sent, sent_us, answered_us)
     return _Pairs(at_us[known], least_us[known], most_us[known])
 
 
@@ -288,12 +288,14 @@ def _by_id(parts: Sequence[OfSlice]) -> Iterator[tuple[tuple[str, str], _Pairs]]
     """Refused messages whose text names their decision: no other can be meant."""
     decided = {decision_id: row for part in parts for decision_id, row in part.decided.items()}
     bounds: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-    for decision_id, (client, sent_us, told_us) in (each for part in parts for each in part.refused.items()):
+    for decision_id, (client, sent_us, answered_us) in (
+        each for part in parts for each in part.refused.items()
+    ):
         if decision_id in decided:
             gateway, at_us, window_us = decided[decision_id]
             for who in {client, EVERYBODY}:
                 own = bounds.setdefault((str(gateway), who), [])
-                own.append((sent_us, at_us - told_us, at_us + window_us - sent_us))
+                own.append((sent_us, at_us - answered_us, at_us + window_us - sent_us))
     for key, rows in sorted(bounds.items()):
         yield key, _Pairs(*np.array(sorted(rows)).T)
 

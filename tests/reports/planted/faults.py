@@ -43,7 +43,7 @@ def library() -> Iterator[Planted]:
     yield from _answers_of_rates()
     yield from _bursts()
     yield from _delivery()
-    yield from _told()
+    yield from _against_clients()
     yield from _counts()
     yield from _messages()
     yield from _clocks()
@@ -262,7 +262,7 @@ def _delivering(policy: str, change: Callable[[list[Message]], list[Message]]) -
     return plant
 
 
-def _told() -> Iterator[Planted]:
+def _against_clients() -> Iterator[Planted]:
     """The gate's log against what clients saw."""
 
     def unlogged(messages: list[Message]) -> list[Message]:

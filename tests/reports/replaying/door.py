@@ -151,7 +151,7 @@ def replay(tried: Candidate, rows: Sequence[Mapping[str, Any]], batch_rows: int 
     """The walk over these rows, without Spark."""
     names = list(dict.fromkeys(tuple(each[name] for name in WHO) for each in rows))
     told = [
-        {**dict.fromkeys(_SCHEMA.names, 0), "who": number, "names": _told(who)}
+        {**dict.fromkeys(_SCHEMA.names, 0), "who": number, "names": _names_row(who)}
         for number, who in enumerate(names)
     ]
     asked = [{**each, "who": names.index(tuple(each[name] for name in WHO)), "names": None} for each in rows]
@@ -160,7 +160,7 @@ def replay(tried: Candidate, rows: Sequence[Mapping[str, Any]], batch_rows: int 
     return [each for batch in found for each in batch.to_pylist()]
 
 
-def _told(who: tuple[str | None, ...]) -> str:
+def _names_row(who: tuple[str | None, ...]) -> str:
     return json.dumps(dict(zip(WHO, who, strict=True)))
 
 

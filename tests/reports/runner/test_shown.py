@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate_reports.runner.shown import _until_told
+from sluicegate_reports.runner.shown import _until_signalled
 
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP])
@@ -29,12 +29,12 @@ def test_what_handles_a_signal_already_goes_on_to_do_so(number: signal.Signals) 
     seen: list[int] = []
     signal.signal(number, lambda number, _: seen.append(number))
     for _ in range(2):
-        asyncio.run(_until_told(_signalled(number)))
+        asyncio.run(_until_signalled(_signalled(number)))
     assert seen == [number] * 2
 
 
 def test_a_signal_that_is_ignored_ends_nothing(number: signal.Signals) -> None:
     """`nohup` ignores SIGHUP."""
     signal.signal(number, signal.SIG_IGN)
-    asyncio.run(_until_told(_signalled(number)))
+    asyncio.run(_until_signalled(_signalled(number)))
     assert signal.getsignal(number) is signal.SIG_IGN

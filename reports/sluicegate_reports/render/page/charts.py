@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sluicegate_reports.model.quantities import NOT_MEASURED
 from sluicegate_reports.model.results import Chart, Kind, Results, RunFacts, Section
 from sluicegate_reports.render.page.budget import Budget
-from sluicegate_reports.render.page.curves import curves, limit_told
+from sluicegate_reports.render.page.curves import curves, limit_entry
 from sluicegate_reports.render.page.looks import legend, looks
 from sluicegate_reports.render.page.markup import Markup, join, tag
 from sluicegate_reports.render.page.panels import key, panels
@@ -70,7 +70,7 @@ class Charts:
     def _key(self, chart: Chart) -> Markup:
         if chart.panels:
             return key(chart)
-        return legend(looks(chart, self.run), limit_told(chart))
+        return legend(looks(chart, self.run), limit_entry(chart))
 
     def _drawn(self, chart: Chart, anchor: str) -> Markup:
         if not any(series.points for series in chart.series):

@@ -173,7 +173,7 @@ def _limit(chart: Chart, frame: Frame) -> Markup:
     return tag("line", x1="0", x2="100%", y1=y, y2=y, class_="limit")
 
 
-def limit_told(chart: Chart) -> str:
+def limit_entry(chart: Chart) -> str:
     """The legend's entry for the limit; empty if there is none."""
     if chart.limit is None:
         return ""

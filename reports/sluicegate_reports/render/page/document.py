@@ -69,7 +69,7 @@ def _document(results: Results, budget: Budget) -> str:
         **sections,
         **({"The run": "facts"} if judged else {}),
     }
-    about = join(_told(results), _contents(links))
+    about = join(_facts(results), _contents(links))
     parts = [_part(*part) for part in first]
     # The matrix comes before anything that tells of the run, so that a telephone shows it at once.
     before = 1 if judged else 0
@@ -138,7 +138,7 @@ def _header(results: Results) -> Markup:
     )
 
 
-def _told(results: Results) -> Markup:
+def _facts(results: Results) -> Markup:
     """What was compared or read, and when."""
     run, values = results.run, dict(results.facts)
     if results.verdict is not None:

@@ -15,7 +15,7 @@ from sluicegate_reports.render.page.curves import (
     band,
     described,
     frame_of,
-    limit_told,
+    limit_entry,
     line,
     runs,
     stretched,
@@ -59,7 +59,7 @@ def key(chart: Chart) -> Markup:
     for place, name in enumerate(names if several else []):
         style = "main" if place == 0 else _FURTHER[min(place, len(_FURTHER)) - 1]
         items.append(sample(tag("line", x1="0", x2="34", y1="7", y2="7", class_=f"line {style}"), name))
-    items += of_limit(limit_told(chart))
+    items += of_limit(limit_entry(chart))
     if chart.x_unit:
         items.append(tag("li", tag("span", f"across: {chart.x_unit}"), class_="axis"))
     return tag("ul", *items, class_="legend") if items else Markup()
