@@ -57,8 +57,8 @@ def test_a_producer_is_compared_with_itself_alone() -> None:
     # 80 beside the limited one, 100 in each stretch without it.
     other.times = [number / 80 for number in range(80)] + [10 + number / 100 for number in range(100)]
     limited.times = [0.1, 0.2]
-    found = compare(other, limited, [(0.0, True), (10.0, False)])
-    assert found == {
+    figures = compare(other, limited, [(0.0, True), (10.0, False)])
+    assert figures == {
         "alone_per_s": 100 / STRETCH_S,
         "of_alone": pytest.approx(0.8),
         "limited_per_s": 2 / STRETCH_S,
@@ -70,8 +70,8 @@ def test_a_producer_is_compared_with_itself_alone() -> None:
 
 def test_latencies_beside_a_throttled_one_are_a_multiple_of_those_alone() -> None:
     alone, beside = [number / 1_000 for number in range(1, 101)], [number / 500 for number in range(1, 101)]
-    found = pulsar_beside.compare({"alone": alone, "beside": beside})
-    assert found == {
+    figures = pulsar_beside.compare({"alone": alone, "beside": beside})
+    assert figures == {
         "alone_p50_ms": pytest.approx(50),
         "alone_p99_ms": pytest.approx(99),
         "beside_p50_ms": pytest.approx(100),

@@ -57,10 +57,10 @@ def seen(at_s: float, amount: int = 1, action: str = "admitted", **changes: Any)
 
 def flows(rows: Iterable[Row]) -> dict[tuple[int, str], Flows]:
     """Flows by lane and source."""
-    found: dict[tuple[int, str], list[Row]] = {}
+    by_lane: dict[tuple[int, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["lane"], row["source"]), []).append(row)
-    return {key: _flows(own) for key, own in found.items()}
+        by_lane.setdefault((row["lane"], row["source"]), []).append(row)
+    return {key: _flows(own) for key, own in by_lane.items()}
 
 
 def _flows(rows: list[Row]) -> Flows:
@@ -75,22 +75,22 @@ def slots(
     rows: Iterable[Row], width_us: int = 100_000, length_us: int = LENGTH_US
 ) -> dict[tuple[int, str], Slots]:
     """The slots of these flows, by lane and source."""
-    found = {}
+    by_lane = {}
     for (lane, source), own in flows(rows).items():
-        found[lane, source] = Slots(source, length_us, width_us)
-        found[lane, source].add(own)
-    return found
+        by_lane[lane, source] = Slots(source, length_us, width_us)
+        by_lane[lane, source].add(own)
+    return by_lane
 
 
 def topics(decisions: Iterable[Row] = (), seen: Iterable[Row] = (), slice_us: int = 0) -> list[Topic]:
     """What the jobs see of these rows; in slices of this length, if it is not 0."""
-    told = {
+    tables = {
         "decisions": _table(SCHEMA, _DECISION, decisions),
         "observations": _table(observations.SCHEMA, _OBSERVED, seen),
     }
-    places = {tuple(row[name] for name in PLACE) for rows in told.values() for row in rows.to_pylist()}
+    places = {tuple(row[name] for name in PLACE) for rows in tables.values() for row in rows.to_pylist()}
     cuts = dict.fromkeys(places, slice_us) if slice_us else {}
-    sources = {log: packing.Source(tables=(rows,)) for log, rows in told.items()}
+    sources = {log: packing.Source(tables=(rows,)) for log, rows in tables.items()}
     return list(packed_here(sources, cuts=cuts).topics)
 
 
@@ -152,12 +152,12 @@ def of_others(
     return whole
 
 
-def _of_others(told: Sequence[Topic], trials: Sequence[Trial], *, has_log: bool) -> dict[str, Rows]:
-    figures = other_figures.of_others(trials, {}, transits(told, trials), has_log=has_log)
-    return Here(told).measured(Figures((), list(figures)))
+def _of_others(of_run: Sequence[Topic], trials: Sequence[Trial], *, has_log: bool) -> dict[str, Rows]:
+    figures = other_figures.of_others(trials, {}, transits(of_run, trials), has_log=has_log)
+    return Here(of_run).measured(Figures((), list(figures)))
 
 
-def transits(told: Sequence[Topic], trials: Sequence[Trial]) -> Rows:
+def transits(of_run: Sequence[Topic], trials: Sequence[Trial]) -> Rows:
     """How long messages took that nothing keeps back, by arm."""
     figures = Figures((), list(other_figures.of_transit(trials)))
-    return Here(told).measured(figures).get("transits", [])
+    return Here(of_run).measured(figures).get("transits", [])

@@ -92,8 +92,8 @@ def _play(add: Callable[[Observation], None], topic: str, passed: list[bool]) ->
         at_us = START_US + sequence * _EVERY_US
         sent = Observation(at_us, "p1", Role.PRODUCER, topic, Event.SENT, sequence, bytes=100)
         add(sent)
-        told = Event.ACKNOWLEDGED if ok else Event.REFUSED
-        add(sent._replace(time=at_us + _TOLD_US, event=told, latency_ns=_TOLD_US * 1_000))
+        answer = Event.ACKNOWLEDGED if ok else Event.REFUSED
+        add(sent._replace(time=at_us + _TOLD_US, event=answer, latency_ns=_TOLD_US * 1_000))
         if ok:
             add(
                 Observation(

@@ -69,15 +69,15 @@ def _invoke(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> Result:
 def test_a_directory_without_a_run_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_java()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    told = _invoke(monkeypatch, tmp_path)
-    assert told.exit_code == 2
-    assert "is no comparison run, it has no run.json" in told.stderr
+    result = _invoke(monkeypatch, tmp_path)
+    assert result.exit_code == 2
+    assert "is no comparison run, it has no run.json" in result.stderr
 
 
 def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need_java()
     (tmp_path / "cache").write_text("a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    told = _invoke(monkeypatch, tmp_path)
-    assert told.exit_code == 2
-    assert "set XDG_CACHE_HOME to a directory that can be written" in told.stderr
+    result = _invoke(monkeypatch, tmp_path)
+    assert result.exit_code == 2
+    assert "set XDG_CACHE_HOME to a directory that can be written" in result.stderr

@@ -124,8 +124,8 @@ def test_failed_thresholds_are_printed_and_the_report_is_still_written(run: Run)
 
 
 def test_a_given_bound_appears_in_the_report(run: Run) -> None:
-    told = json.loads(render(run, "--format", "json", "--fail-on", "off_cells<=7").stdout)
-    assert [told["thresholds"][0][name] for name in ("name", "bound", "passed")] == ["off_cells", 7.0, True]
+    shown = json.loads(render(run, "--format", "json", "--fail-on", "off_cells<=7").stdout)
+    assert [shown["thresholds"][0][name] for name in ("name", "bound", "passed")] == ["off_cells", 7.0, True]
 
 
 @pytest.mark.parametrize(

@@ -45,18 +45,18 @@ def no_given_width(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The run is one that was made before, and `not_played` says why an arm was not."""
-    told: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
 
     def play(directory: Path, systems: Sequence[str], console: object) -> Run:
-        told["systems"] = systems
+        settings["systems"] = systems
         run = make_run(directory)
         arms = [arm for arm in run.facts.arms if not arm.missing]
-        if "not_played" in told:
-            arms.append(Arm("pulsar", "proxy", missing=told["not_played"]))
+        if "not_played" in settings:
+            arms.append(Arm("pulsar", "proxy", missing=settings["not_played"]))
         return replace(run, facts=replace(run.facts, arms=tuple(arms)))
 
     monkeypatch.setattr(demo, "_play", play)
-    return told
+    return settings
 
 
 def put_job(monkeypatch: pytest.MonkeyPatch, results: Results | None, printed: str = "") -> None:
@@ -93,10 +93,10 @@ def test_without_the_extra_the_remedy_and_the_clients_results_are_printed(
     assert recorded["systems"] == ["kafka", "danube"]
     shown = capsys.readouterr().out
     assert shown.isascii()
-    told = " ".join(shown.split())
-    assert "There is no comparison report" in told
-    assert "reports are not installed: pip install 'sluicegate[reports]'" in told
-    assert f"$ sluicegate report compare {tmp_path}/comparison/run --out report.html" in told
+    text = " ".join(shown.split())
+    assert "There is no comparison report" in text
+    assert "reports are not installed: pip install 'sluicegate[reports]'" in text
+    assert f"$ sluicegate report compare {tmp_path}/comparison/run --out report.html" in text
     row = next(line.split("|") for line in shown.splitlines() if "kafka proxy" in line)
     counts = counted(tmp_path / "comparison" / "run")["kafka", "proxy"]
     assert [cell.strip() for cell in row[4:6]] == [f"{counts['sent']:,}", f"{counts['acknowledged']:,}"]
@@ -181,17 +181,17 @@ def test_measures_missed_on_a_slow_machine_are_reported_and_decide_nothing() -> 
         Cell("max_publish_rate", "kafka", door, verdict, text="so it is")
         for door, verdict in (("proxy", Verdict.MISSING), ("interceptor", Verdict.EXACT))
     )
-    told = ["max_publish_rate, kafka proxy: not measured here: so it is"]
-    assert list(demo.unmeasured(replace(good(), matrix=cells))) == told
+    notes = ["max_publish_rate, kafka proxy: not measured here: so it is"]
+    assert list(demo.unmeasured(replace(good(), matrix=cells))) == notes
 
 
 def test_a_gate_that_admits_more_than_its_rate_decides(tmp_path: Path) -> None:
     run = make_run(tmp_path)
     assert list(demo.exceeded_limits(run, tmp_path)) == []
     stricter = tuple(replace(each, limit=each.limit / 2) for each in run.trials)
-    [found] = demo.exceeded_limits(replace(run, trials=stricter), tmp_path)
-    assert found.startswith("max_publish_rate, kafka proxy: admitted ")
-    assert found.endswith(" messages more than its limit permits")
+    [exceeded] = demo.exceeded_limits(replace(run, trials=stricter), tmp_path)
+    assert exceeded.startswith("max_publish_rate, kafka proxy: admitted ")
+    assert exceeded.endswith(" messages more than its limit permits")
 
 
 def test_lost_and_early_messages_decide_and_a_rate_does_not() -> None:
@@ -229,9 +229,9 @@ def test_a_run_of_danube_ends_with_its_report(
     assert demo.show(tmp_path, ["danube"], plain=True) == []
     shown = capsys.readouterr().out
     # How many messages there is time for depends on the machine.
-    told = re.search(r"played  danube proxy: 3 attached, (.+)", shown)
-    assert told is not None
-    counts = {what: int(count) for count, what in re.findall(r"(\d+) (\w+)", told[1])}
+    line = re.search(r"played  danube proxy: 3 attached, (.+)", shown)
+    assert line is not None
+    counts = {what: int(count) for count, what in re.findall(r"(\d+) (\w+)", line[1])}
     assert counts["sent"] == counts["acknowledged"] + counts["refused"]
     assert counts["received"] == counts["acknowledged"] > 0
     assert counts["refused"] > 0

@@ -51,29 +51,29 @@ def test_a_cell_is_better_worse_or_the_same(before: Cell, after: Cell, change: C
 
 
 def test_new_and_missing_cells_are_reported() -> None:
-    found = example()
-    fewer = replace(found, matrix=found.matrix[1:])
-    assert difference(found, fewer).tables()["cells"].rows[0][0] == Change.GONE
-    assert [t.measured for t in difference(found, fewer).thresholds] == [0, 1, 0]
-    systems = {row[2] for row in difference(found, fewer).tables()["cells"].rows}
+    results = example()
+    fewer = replace(results, matrix=results.matrix[1:])
+    assert difference(results, fewer).tables()["cells"].rows[0][0] == Change.GONE
+    assert [t.measured for t in difference(results, fewer).thresholds] == [0, 1, 0]
+    systems = {row[2] for row in difference(results, fewer).tables()["cells"].rows}
     assert systems >= {"kafka", "pulsar", "danube (reference broker, not Danube)"}
-    assert Change.NEW in [row[0] for row in difference(fewer, found).tables()["cells"].rows]
+    assert Change.NEW in [row[0] for row in difference(fewer, results).tables()["cells"].rows]
 
 
 def test_other_machines_policies_and_versions_are_noted() -> None:
-    found = example()
-    facts = replace(found.run, machine={"cpu": "another"}, policies="", versions={})
-    notes = difference(found, replace(found, run=facts)).notes
+    results = example()
+    facts = replace(results.run, machine={"cpu": "another"}, policies="", versions={})
+    notes = difference(results, replace(results, run=facts)).notes
     assert notes[:2] == ("the policies of the two are not the same", "the machine of the two is not the same")
     assert any("before, none after" in note for note in notes[2:])
 
 
 def worse() -> Results:
     """The example, with a place off that was kept."""
-    found = example()
-    kept = next(n for n, cell in enumerate(found.matrix) if cell.verdict is Verdict.EXACT)
-    cells = [replace(c, verdict=Verdict.OFF) if n == kept else c for n, c in enumerate(found.matrix)]
-    return replace(found, matrix=tuple(cells))
+    results = example()
+    kept = next(n for n, cell in enumerate(results.matrix) if cell.verdict is Verdict.EXACT)
+    cells = [replace(c, verdict=Verdict.OFF) if n == kept else c for n, c in enumerate(results.matrix)]
+    return replace(results, matrix=tuple(cells))
 
 
 @pytest.fixture
@@ -141,21 +141,21 @@ def test_other_files_are_refused(run: Run) -> None:
 
 
 def test_a_trend_has_the_runs_in_their_order_and_says_what_became_worse(tmp_path: Path) -> None:
-    found = example()
+    best = example()
     worse = tuple(
         replace(cell, verdict=Verdict.OFF, figure=9.0) if cell.policy == "max_publish_rate" else cell
-        for cell in found.matrix
+        for cell in best.matrix
     )
-    started = found.run.started
+    started = best.run.started
     assert started is not None
     files = []
-    for day, matrix in ((2, worse), (0, found.matrix), (1, found.matrix)):
-        run = replace(found.run, run=f"day-{day}", started=started + timedelta(days=day))
+    for day, matrix in ((2, worse), (0, best.matrix), (1, best.matrix)):
+        run = replace(best.run, run=f"day-{day}", started=started + timedelta(days=day))
         files.append(tmp_path / f"{day}.json")
-        files[-1].write_bytes(to_json(replace(found, run=run, matrix=matrix)))
-    told = CliRunner().invoke(main, ["report", "trend", *map(str, files), "--format", "json"])
-    assert told.exit_code == 0, told.output
-    results = from_json(told.stdout)
+        files[-1].write_bytes(to_json(replace(best, run=run, matrix=matrix)))
+    shown = CliRunner().invoke(main, ["report", "trend", *map(str, files), "--format", "json"])
+    assert shown.exit_code == 0, shown.output
+    results = from_json(shown.stdout)
     rows = {tuple(row[1:4]): row for row in results.tables()["trend"].rows}
     assert rows["max_publish_rate", "kafka", "proxy"][0] == Change.WORSE
     assert rows["max_publish_rate", "kafka", "proxy"][6:] == (3, 1, 0)
@@ -171,5 +171,5 @@ def test_a_trend_has_the_runs_in_their_order_and_says_what_became_worse(tmp_path
 
 def test_a_trend_needs_two_results(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_bytes(to_json(example()))
-    told = CliRunner().invoke(main, ["report", "trend", str(tmp_path / "one.json")])
-    assert (told.exit_code, "at least two files" in told.output) == (2, True)
+    ended = CliRunner().invoke(main, ["report", "trend", str(tmp_path / "one.json")])
+    assert (ended.exit_code, "at least two files" in ended.output) == (2, True)

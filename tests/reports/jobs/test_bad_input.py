@@ -38,22 +38,22 @@ def _printed(results: Results) -> str:
 def test_a_run_without_observations_is_judged_by_its_log(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path)
     without(tmp_path / OBSERVATIONS)
-    found = compare_run(spark, tmp_path)
-    assert [note.partition(":")[0] for note in found.notes] == ["observations", "kafka native"]
-    assert verdicts(found, "proxy") == {
+    results = compare_run(spark, tmp_path)
+    assert [note.partition(":")[0] for note in results.notes] == ["observations", "kafka native"]
+    assert verdicts(results, "proxy") == {
         "max_publish_rate": Verdict.UNCONFIRMED,
         "max_producers_per_topic": Verdict.MISSING,
         "max_message_size": Verdict.MISSING,
         "fixed_delivery_delay": Verdict.MISSING,
     }
     # What became of messages is not known: nothing says that none was lost.
-    told = {threshold.name: threshold for threshold in found.thresholds}
-    assert told.keys().isdisjoint({"lost_messages", "early_messages"})
-    assert told["unconfirmed_cells"].measured == 1
-    assert not told["unconfirmed_cells"].passed
+    why = {threshold.name: threshold for threshold in results.thresholds}
+    assert why.keys().isdisjoint({"lost_messages", "early_messages"})
+    assert why["unconfirmed_cells"].measured == 1
+    assert not why["unconfirmed_cells"].passed
     gap = "kafka proxy, max_publish_rate: kept by the gateway's log alone, no client confirms it"
-    assert gap in gaps(found)
-    for text in (page(found), markdown(found), to_json(found).decode(), _printed(found)):
+    assert gap in gaps(results)
+    for text in (page(results), markdown(results), to_json(results).decode(), _printed(results)):
         assert "unconfirmed" in text
         assert "✓ exact" not in text
 
@@ -61,11 +61,11 @@ def test_a_run_without_observations_is_judged_by_its_log(spark: SparkSession, tm
 def test_a_run_without_a_log_is_judged_by_its_clients(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path)
     without(tmp_path / DECISIONS)
-    found = compare_run(spark, tmp_path)
-    assert [note.partition(":")[0] for note in found.notes] == ["decision log"]
-    assert set(verdicts(found, "proxy").values()) == {Verdict.EXACT}
-    assert verdicts(found, "native")["max_publish_rate"] is Verdict.OFF
-    assert "wrong_decisions_percent" not in {threshold.name for threshold in found.thresholds}
+    results = compare_run(spark, tmp_path)
+    assert [note.partition(":")[0] for note in results.notes] == ["decision log"]
+    assert set(verdicts(results, "proxy").values()) == {Verdict.EXACT}
+    assert verdicts(results, "native")["max_publish_rate"] is Verdict.OFF
+    assert "wrong_decisions_percent" not in {threshold.name for threshold in results.thresholds}
 
 
 def _tear_off(path: Path, chosen: pc.Expression) -> None:
@@ -82,17 +82,17 @@ def test_what_a_torn_file_of_observations_had_is_not_called_lost(spark: SparkSes
     (path,) = (tmp_path / OBSERVATIONS).rglob("part-proxy-*.parquet")
     odd = pc.equal(pc.bit_wise_and(pc.field("sequence"), 1), 1)
     _tear_off(path, (pc.field("role") == "consumer") & odd)
-    found = compare_run(spark, tmp_path)
-    assert any("part-torn" in note and "cut short" in note for note in found.notes)
-    assert verdicts(found, "proxy") == {
+    results = compare_run(spark, tmp_path)
+    assert any("part-torn" in note and "cut short" in note for note in results.notes)
+    assert verdicts(results, "proxy") == {
         "max_publish_rate": Verdict.EXACT,  # by the log, and producers' answers agree
         "max_producers_per_topic": Verdict.MISSING,
         "max_message_size": Verdict.MISSING,
         "fixed_delivery_delay": Verdict.MISSING,
     }
-    told = next(cell.text for cell in found.matrix if cell.policy == "fixed_delivery_delay")
-    assert told.startswith("a part of the observations is lost; by the rest: 0 early")
-    (lost,) = (threshold for threshold in found.thresholds if threshold.name == "lost_messages")
+    text = next(cell.text for cell in results.matrix if cell.policy == "fixed_delivery_delay")
+    assert text.startswith("a part of the observations is lost; by the rest: 0 early")
+    (lost,) = (threshold for threshold in results.thresholds if threshold.name == "lost_messages")
     assert (lost.measured, lost.passed) == (None, False)
 
 
@@ -101,6 +101,6 @@ def test_what_a_torn_decision_log_had_is_not_called_refused(spark: SparkSession,
     (path,) = (tmp_path / DECISIONS).rglob("part-*.parquet")
     late = pc.field("time") > pc.scalar(recorded.START + timedelta(seconds=4))
     _tear_off(path, late)
-    found = compare_run(spark, tmp_path)
-    assert verdicts(found, "proxy")["max_publish_rate"] not in (Verdict.OFF, Verdict.DISPUTED)
-    assert "wrong_decisions_percent" not in {threshold.name for threshold in found.thresholds}
+    results = compare_run(spark, tmp_path)
+    assert verdicts(results, "proxy")["max_publish_rate"] not in (Verdict.OFF, Verdict.DISPUTED)
+    assert "wrong_decisions_percent" not in {threshold.name for threshold in results.thresholds}

@@ -16,8 +16,8 @@ from sluicegate_reports.model.verdict import Verdict
 
 
 def cell(results: Results, policy: str, system: str, door: str) -> Cell:
-    (found,) = [c for c in results.matrix if (c.policy, c.system, c.door) == (policy, system, door)]
-    return found
+    (match,) = [c for c in results.matrix if (c.policy, c.system, c.door) == (policy, system, door)]
+    return match
 
 
 def test_a_perfect_gate_is_exact_and_a_sloppy_one_is_off(results: Results) -> None:
@@ -155,14 +155,14 @@ def test_results_of_a_run_survive_json(results: Results) -> None:
 
 def test_clock_skew_is_shown_and_corrected(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path, gate_ahead_us=90_000_000)
-    found = compare_run(spark, tmp_path)
-    (skew,) = [each for each in found.run.skews if each.client == "all"]
+    results = compare_run(spark, tmp_path)
+    (skew,) = [each for each in results.run.skews if each.client == "all"]
     assert "messages: decided after they were sent, before they were acknowledged" in skew.basis
     assert skew.gate == "main"
     assert skew.offset_us == pytest.approx(-90_000_000, abs=3_000)
     assert skew.uncertainty_us <= 3_000
-    assert any("clock differs from the clients' by 89,998.0 to 90,001.0 ms" in n for n in found.notes)
-    assert cell(found, "max_publish_rate", "kafka", "proxy").verdict is Verdict.EXACT
+    assert any("clock differs from the clients' by 89,998.0 to 90,001.0 ms" in n for n in results.notes)
+    assert cell(results, "max_publish_rate", "kafka", "proxy").verdict is Verdict.EXACT
 
 
 def test_a_damaged_file_is_named_and_left_out(spark: SparkSession, tmp_path: Path) -> None:
@@ -173,9 +173,9 @@ def test_a_damaged_file_is_named_and_left_out(spark: SparkSession, tmp_path: Pat
     content = bytearray(damaged.read_bytes())
     content[4:2_000] = b"\xff" * 1_996  # the end, which tells what is where, stays as it was
     damaged.write_bytes(content)
-    found = compare_run(spark, tmp_path)
-    assert any("part-x.parquet was left out: it is damaged" in note for note in found.notes)
-    assert cell(found, "max_publish_rate", "kafka", "proxy").verdict is Verdict.EXACT
+    results = compare_run(spark, tmp_path)
+    assert any("part-x.parquet was left out: it is damaged" in note for note in results.notes)
+    assert cell(results, "max_publish_rate", "kafka", "proxy").verdict is Verdict.EXACT
 
 
 def test_a_run_without_logs_says_so(spark: SparkSession, tmp_path: Path) -> None:
@@ -183,10 +183,14 @@ def test_a_run_without_logs_says_so(spark: SparkSession, tmp_path: Path) -> None
     for name in (DECISIONS, OBSERVATIONS):
         for path in (tmp_path / name).rglob("*.parquet"):
             path.unlink()
-    found = compare_run(spark, tmp_path)
-    assert [note.partition(":")[0] for note in found.notes] == ["decision log", "observations"]
-    assert found.verdict is Verdict.MISSING
-    assert {c.verdict for c in found.matrix} == {Verdict.MISSING, Verdict.NOT_PLAYED, Verdict.NOT_APPLICABLE}
+    results = compare_run(spark, tmp_path)
+    assert [note.partition(":")[0] for note in results.notes] == ["decision log", "observations"]
+    assert results.verdict is Verdict.MISSING
+    assert {c.verdict for c in results.matrix} == {
+        Verdict.MISSING,
+        Verdict.NOT_PLAYED,
+        Verdict.NOT_APPLICABLE,
+    }
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b'{"facts": {}}', b"[]"])
@@ -235,10 +239,10 @@ def test_times_of_any_zone_are_read_in_utc(tmp_path: Path) -> None:
         moment = datetime.fromisoformat(place[name]).astimezone(timezone(timedelta(hours=9)))
         place[name] = moment.isoformat()
     path.write_text(json.dumps(content))
-    found = read_run(tmp_path)
-    assert found == before
-    assert found.facts.started is not None
-    assert {found.facts.started.tzinfo, *(each.start.tzinfo for each in found.trials)} == {UTC}
+    run = read_run(tmp_path)
+    assert run == before
+    assert run.facts.started is not None
+    assert {run.facts.started.tzinfo, *(each.start.tzinfo for each in run.trials)} == {UTC}
     content["facts"]["started"] = "2026-11-21T12:00:00"
     path.write_text(json.dumps(content))
     with pytest.raises(RunError, match="times of its facts need a time zone"):

@@ -49,9 +49,9 @@ def test_a_topic_without_policies_costs_every_cell_of_its_system_the_yardstick()
         latency("calm", 1.0, 2.0, 60, "direct", "orders-direct"),
         latency("calm", 7.0, 7.0, 60, "direct", "another"),
     ]
-    found = costs(run, Measures(latencies=rows))
+    by_cell = costs(run, Measures(latencies=rows))
     place = ("max_publish_rate", "kafka", "proxy")
-    cell = priced(Cell(*place, Verdict.EXACT), found)
+    cell = priced(Cell(*place, Verdict.EXACT), by_cell)
     assert (cell.cost, cell.direct) == (Cost(2.0, 5.0, 20.0), Cost(1.0, 2.0, 30.0))
-    untold = priced(Cell("max_publish_rate", "kafka", "native", Verdict.MISSING), found)
+    untold = priced(Cell("max_publish_rate", "kafka", "native", Verdict.MISSING), by_cell)
     assert (untold.cost, untold.direct) == (None, None)

@@ -111,7 +111,7 @@ def test_a_metric_adds_one_transform_one_rule_and_one_row(spark: SparkSession, t
     known = before.tables()["max_publish_rate figures"]
     assert [table.columns[place] for place in others] == list(known.columns)
     verdict = known.columns.index("verdict")
-    told = [tuple(row[place] for place in others) for row in table.rows]
-    assert [(*row[:verdict], *row[verdict + 1 :]) for row in told] == [
+    others_of_rows = [tuple(row[place] for place in others) for row in table.rows]
+    assert [(*row[:verdict], *row[verdict + 1 :]) for row in others_of_rows] == [
         (*row[:verdict], *row[verdict + 1 :]) for row in known.rows
     ]

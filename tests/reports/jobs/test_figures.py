@@ -26,8 +26,8 @@ def measured(log: dict[str, Any], clients: dict[str, Any], **others: Any) -> Mea
     return Measures(laws=laws, totals=[{**LOG, **log}, {**CLIENTS, **clients}], **others)
 
 
-def first(found: Measures, *trials: Trial) -> Finding:
-    return judged(Run(RunFacts("r1", "", ""), trials or (trial(),)), found)[0]
+def first(measures: Measures, *trials: Trial) -> Finding:
+    return judged(Run(RunFacts("r1", "", ""), trials or (trial(),)), measures)[0]
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def first(found: Measures, *trials: Trial) -> Finding:
 )
 def test_what_only_clients_tell_of_is_under_way(policy: str, answered: int, under_way: int) -> None:
     log = {"admitted_messages": 110, "refused_messages": 5}
-    found = measured(log, {"admitted_messages": 100, "answered": answered})
-    assert figures_of(0, trial(policy), found)["under_way"] == under_way
+    measures = measured(log, {"admitted_messages": 100, "answered": answered})
+    assert figures_of(0, trial(policy), measures)["under_way"] == under_way
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_messages_at_either_end_of_a_phase_are_no_contradiction(
 ) -> None:
     log, seen = ({"admitted_messages": count, "limited": 1} for count in (220, clients))
     assert first(measured(log, seen)).verdict is Verdict.DISPUTED
-    found = measured(log, seen, **{table: [{**CLIENTS, **row}]})
+    measures = measured(log, seen, **{table: [{**CLIENTS, **row}]})
     (name,) = row
-    assert figures_of(0, trial(), found)[f"{SEEN}{name}"] == 9
-    assert first(found).verdict is Verdict.EXACT
+    assert figures_of(0, trial(), measures)[f"{SEEN}{name}"] == 9
+    assert first(measures).verdict is Verdict.EXACT
 
 
 def test_one_large_operation_is_no_contradiction() -> None:
@@ -86,14 +86,14 @@ def test_refusals_that_the_log_lacks_are_a_contradiction() -> None:
     bounded = {"trial": 0, "above": 40, "up_to": 60, "refused": 40, "otherwise": 0}
     bounded |= {"wrongly_admitted": 0, "wrongly_refused": 0}
     for log_refused, verdict in ((40, Verdict.EXACT), (38, Verdict.EXACT), (37, Verdict.DISPUTED)):
-        found = Measures(bounded=[bounded], rejected=[{"trial": 0, "log_refused": log_refused}])
-        assert first(found, trial("max_message_size", 9)).verdict is verdict
+        measures = Measures(bounded=[bounded], rejected=[{"trial": 0, "log_refused": log_refused}])
+        assert first(measures, trial("max_message_size", 9)).verdict is verdict
 
 
 def test_clients_below_two_limits_do_not_tell_which_one_held_them() -> None:
     owed = [{**CLIENTS, "owed": 100.0, "given": 50.0}]
-    found = Measures(laws=[{**CLIENTS, **LAW}], totals=[{**CLIENTS, "limited": 1}], owed=owed)
+    measures = Measures(laws=[{**CLIENTS, **LAW}], totals=[{**CLIENTS, "limited": 1}], owed=owed)
     planned = trial(saturated=False)
-    assert first(found, planned).verdict is Verdict.OFF
-    assert first(found, planned, trial("max_publish_rate_bytes", 9)).verdict is Verdict.EXACT
-    assert first(found, trial(), trial("max_publish_rate_bytes", 9)).verdict is Verdict.OFF
+    assert first(measures, planned).verdict is Verdict.OFF
+    assert first(measures, planned, trial("max_publish_rate_bytes", 9)).verdict is Verdict.EXACT
+    assert first(measures, trial(), trial("max_publish_rate_bytes", 9)).verdict is Verdict.OFF

@@ -16,8 +16,8 @@ _BY_LOG = Measures(laws=[{"lane": 0, "source": "log"}])
 _NO_LOG, _NO_SEEN = Incomplete(log=frozenset({"kafka"})), Incomplete(seen=frozenset({"kafka"}))
 
 
-def judged(tried: Trial, figures: Figures, lacking: Incomplete, found: Measures = _BY_LOG) -> Finding:
-    return by_the_rest(0, tried, figures, judge(tried, figures), found, lacking)
+def judged(tried: Trial, figures: Figures, lacking: Incomplete, measures: Measures = _BY_LOG) -> Finding:
+    return by_the_rest(0, tried, figures, judge(tried, figures), measures, lacking)
 
 
 @pytest.mark.parametrize(
@@ -58,17 +58,17 @@ def test_nothing_is_called_lost_below_or_refused_for_what_lacks() -> None:
     owed: dict[str, Any] = {"lane": 0, "source": "log", "owed": 100.0, "given": 50.0}
     delivery = {"system": "kafka", "lost": 3, "unread": 1, "duplicates": 2}
     refused = {"trial": 0, "event": "attach_refused", "wrong": 2}
-    found = Measures(
+    measures = Measures(
         owed=[owed],
         judged=[{"lane": 0, "wrongly_refused": 9}],
         deliveries=[delivery],
         attachments=[refused, {**refused, "event": "attached"}],
     )
     trials = (trial(),)
-    assert certain(found, trials, Incomplete()) == found
-    by_log = certain(found, trials, _NO_LOG)
+    assert certain(measures, trials, Incomplete()) == measures
+    by_log = certain(measures, trials, _NO_LOG)
     assert (by_log.owed, by_log.judged, by_log.deliveries) == ([], [], [delivery])
-    seen = certain(found, trials, _NO_SEEN)
+    seen = certain(measures, trials, _NO_SEEN)
     assert seen.owed == [owed]
     assert seen.deliveries == [{**delivery, "lost": None, "unread": None}]
     assert [row["wrong"] for row in seen.attachments] == [0, 2]

@@ -56,14 +56,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, st
     There is one for the whole process, as the process keeps the connection to a store once it is open.
     """
     with daemons.store(tmp_path_factory.mktemp("store")) as address:
-        found = {
+        environment = {
             "AWS_ACCESS_KEY_ID": "key",
             "AWS_SECRET_ACCESS_KEY": "secret",
             "AWS_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": address,
             "AWS_EC2_METADATA_DISABLED": "true",
         }
-        yield found
+        yield environment
 
 
 @pytest.fixture

@@ -32,9 +32,9 @@ def skewed(at_least_us: int, at_most_us: int) -> Measures:
     ],
 )
 def test_clock_drift_is_reported_only_where_bounds_prove_it(bounds_us: tuple[int, int], said: str) -> None:
-    told = " ".join(clocks.notes(skewed(*bounds_us)))
-    assert said in told
-    assert bool(told) == bool(said)
+    text = " ".join(clocks.notes(skewed(*bounds_us)))
+    assert said in text
+    assert bool(text) == bool(said)
 
 
 def test_the_reason_for_a_missing_arm_appears_once() -> None:
@@ -112,7 +112,7 @@ def test_what_a_gate_held_is_drawn_beside_what_it_admitted() -> None:
         {"lane": 0, "source": "log", "second": n, "admitted": 5, "offered": 5, "held": n} for n in range(3)
     ]
     run = Run(RunFacts("r1", "", ""), (trial(end=at(3)),))
-    found = Measures(seconds=seconds, laws=[{"lane": 0, "source": "log"}])
-    (section,) = policy_sections(run, [Finding(Verdict.EXACT, 0.0)], found)
+    measures = Measures(seconds=seconds, laws=[{"lane": 0, "source": "log"}])
+    (section,) = policy_sections(run, [Finding(Verdict.EXACT, 0.0)], measures)
     drawn = {series.name: [point.y for point in series.points] for series in section.charts[0].series}
     assert drawn == {"admitted": [5, 5, 5], "offered": [5, 5, 5], "held": [0, 1, 2]}

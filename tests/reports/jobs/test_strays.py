@@ -46,12 +46,12 @@ def measured(results: Results) -> dict[str, float | None]:
 
 def test_a_gate_clock_ten_years_off_is_corrected(spark: SparkSession, tmp_path: Path) -> None:
     recorded.make_run(tmp_path, gate_ahead_us=-_TEN_YEARS_US)
-    found = compare_run(spark, tmp_path)
-    assert found.notes == (
+    results = compare_run(spark, tmp_path)
+    assert results.notes == (
         "kafka proxy: the gateway's clock differs from the clients' by about -3,650.0 days; the middle "
         "was taken off the gateway's times",
     )
-    assert set(verdicts(found, "proxy").values()) == {Verdict.EXACT}
+    assert set(verdicts(results, "proxy").values()) == {Verdict.EXACT}
 
 
 @pytest.mark.parametrize(("client", "by_us"), [("c1", -_TEN_YEARS_US), ("p1", _TEN_YEARS_US)])
@@ -60,22 +60,22 @@ def test_a_client_clock_ten_years_off_is_named(
 ) -> None:
     recorded.make_run(tmp_path)
     shift(tmp_path, client, by_us)
-    found = compare_run(spark, tmp_path)
+    results = compare_run(spark, tmp_path)
     side = "after" if by_us > 0 else "before"
     reason = (
         f"by the clock of {client} rows lie 3,650.0 days {side} the run, so what clients saw there is left "
         "out"
     )
-    assert found.notes == (f"kafka proxy, orders-proxy: {reason}",)
-    assert verdicts(found, "proxy") == {
+    assert results.notes == (f"kafka proxy, orders-proxy: {reason}",)
+    assert verdicts(results, "proxy") == {
         "max_publish_rate": Verdict.UNCONFIRMED,
         "max_producers_per_topic": Verdict.MISSING,
         "max_message_size": Verdict.EXACT,  # another topic
         "fixed_delivery_delay": Verdict.MISSING,
     }
-    assert {cell.text for cell in found.matrix if cell.policy == "fixed_delivery_delay"} >= {reason}
-    assert measured(found)["lost_messages"] == 0
-    assert "early_messages" not in measured(found)
+    assert {cell.text for cell in results.matrix if cell.policy == "fixed_delivery_delay"} >= {reason}
+    assert measured(results)["lost_messages"] == 0
+    assert "early_messages" not in measured(results)
 
 
 def test_files_of_two_schema_versions_give_the_figures_of_one(
@@ -105,14 +105,16 @@ def test_unknown_systems_and_malicious_names_do_no_harm(
     recorded.make_run(tmp_path)
     strange = [recorded.decision(n, system=_HOSTILE) for n in range(99)]
     recorded.write_decisions(tmp_path / DECISIONS, strange, "part-strange.parquet")
-    found = compare_run(spark, tmp_path)
-    assert found.notes == (f"decision log: 99 rows of {_HOSTILE}, which the run does not list, are left out",)
-    assert set(verdicts(found, "proxy").values()) == {Verdict.EXACT}
-    for text in (page(found), markdown(found)):
+    results = compare_run(spark, tmp_path)
+    assert results.notes == (
+        f"decision log: 99 rows of {_HOSTILE}, which the run does not list, are left out",
+    )
+    assert set(verdicts(results, "proxy").values()) == {Verdict.EXACT}
+    for text in (page(results), markdown(results)):
         assert not re.search(r"(?<!\\)<img", text)
         assert "\x1b" not in text
         assert "\u202e" not in text
-    assert "99 rows of &lt;img src=x&gt;\\x1b[31m,\\n" in page(found)
+    assert "99 rows of &lt;img src=x&gt;\\x1b[31m,\\n" in page(results)
 
 
 def test_rows_of_another_run_in_the_same_directory_are_named_and_change_nothing(

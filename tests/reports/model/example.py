@@ -151,15 +151,15 @@ _WORDS = {
 
 
 def _matrix() -> tuple[Cell, ...]:
-    found = []
+    cells = []
     for policy, verdicts in _VERDICTS.items():
         unit, bound, rows = _UNITS[policy]
         for arm, (verdict, figure) in zip(_RAN, verdicts, strict=True):
             most = bound if figure is not None else None
             text = _WORDS.get(verdict, "")
             cell = Cell(policy, arm.system, arm.door, verdict, figure, most, text, rows, unit)
-            found.append(replace(cell, cost=_COSTS.get((arm.system, arm.door))))
-    return tuple(found)
+            cells.append(replace(cell, cost=_COSTS.get((arm.system, arm.door))))
+    return tuple(cells)
 
 
 def example() -> Results:

@@ -44,15 +44,15 @@ def test_an_interval_holds_the_median_as_often_as_it_says(count: int) -> None:
 
 def test_figures_are_medians_and_verdicts_the_worst() -> None:
     several = [results(1.0, 3.0), results(2.0, 3.5), results(9.0, 4.0, verdict=Verdict.OFF)]
-    found = merged(several)
-    [proxy, native] = found.matrix
+    together = merged(several)
+    [proxy, native] = together.matrix
     assert (proxy.figure, proxy.low, proxy.high) == (2.0, 1.0, 9.0)
-    assert (found.verdict, proxy.verdict) == (Verdict.OFF, Verdict.OFF)
+    assert (together.verdict, proxy.verdict) == (Verdict.OFF, Verdict.OFF)
     assert proxy.text == "off in 1 of 3; median 2 % (1 % to 9 %); told"
-    [threshold] = found.thresholds
+    [threshold] = together.thresholds
     assert (threshold.measured, threshold.passed) == (9.0, False)
     assert native.low == 3.0
-    assert found.notes[0].startswith("3 repetitions: figures are medians")
+    assert together.notes[0].startswith("3 repetitions: figures are medians")
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_arms_whose_intervals_overlap_do_not_differ(native: tuple[float, ...], s
 
 def test_one_figure_has_no_interval_and_no_difference() -> None:
     """As where all other repetitions were interrupted."""
-    found = merged([results(1.0, 1.1)], ["run-2 was interrupted"])
-    assert [(cell.figure, cell.low, cell.high) for cell in found.matrix] == [
+    together = merged([results(1.0, 1.1)], ["run-2 was interrupted"])
+    assert [(cell.figure, cell.low, cell.high) for cell in together.matrix] == [
         (1.0,) + (None,) * 2,
         (1.1,) + (None,) * 2,
     ]
-    assert [row[7] for row in found.tables()["repetitions"].rows] == ["", ""]
-    assert "differences" not in found.tables()
+    assert [row[7] for row in together.tables()["repetitions"].rows] == ["", ""]
+    assert "differences" not in together.tables()
     later = merged([results(1.2, 1.3)], ["run-2 was interrupted"])
-    changes = [change_of(one, other) for one, other in zip(found.matrix, later.matrix, strict=True)]
+    changes = [change_of(one, other) for one, other in zip(together.matrix, later.matrix, strict=True)]
     assert changes == [Change.SAME, Change.SAME]
 
 
@@ -87,11 +87,11 @@ def test_a_figure_is_in_the_unit_of_its_bound() -> None:
             replace(lost.matrix[0], verdict=Verdict.OFF, figure=7, bound=0, unit="messages", text="lost"),
         ),
     )
-    found = merged([results(1.0), lost, results(2.0)])
-    [cell] = found.matrix
+    together = merged([results(1.0), lost, results(2.0)])
+    [cell] = together.matrix
     assert (cell.verdict, cell.figure, cell.bound, cell.unit) == (Verdict.OFF, 7, 0, "messages")
     assert cell.text == "off in 1 of 3: lost"
-    [row] = found.tables()["repetitions"].rows
+    [row] = together.tables()["repetitions"].rows
     assert row[4:9] == (7, 7, 7, "", "messages")
 
 
@@ -104,13 +104,13 @@ def test_a_measure_missing_from_one_run_does_not_pass() -> None:
 
 def off_at(place: int) -> Results:
     """A run with two gates, one of which is off."""
-    found = results(1.0, 1.0)
+    run = results(1.0, 1.0)
     verdicts = [Verdict.OFF if number == place else Verdict.WITHIN for number in range(2)]
     cells = [
         replace(cell, door=door, verdict=verdict)
-        for cell, door, verdict in zip(found.matrix, ("proxy", "interceptor"), verdicts, strict=True)
+        for cell, door, verdict in zip(run.matrix, ("proxy", "interceptor"), verdicts, strict=True)
     ]
-    return replace(found, matrix=tuple(cells), thresholds=tuple(counted.thresholds(cells)))
+    return replace(run, matrix=tuple(cells), thresholds=tuple(counted.thresholds(cells)))
 
 
 def test_counts_are_of_the_places_that_are_shown() -> None:
@@ -121,16 +121,16 @@ def test_counts_are_of_the_places_that_are_shown() -> None:
 def test_a_threshold_that_only_a_later_repetition_has_is_kept_and_not_passed() -> None:
     later = Threshold("early_messages", 0, 5, False, "messages", "too early")
     more = replace(results(1.0), thresholds=(*results(1.0).thresholds, later))
-    found = {each.name: each for each in merged([results(1.0), more]).thresholds}
-    assert (found["early_messages"].measured, found["early_messages"].passed) == (None, False)
+    thresholds = {each.name: each for each in merged([results(1.0), more]).thresholds}
+    assert (thresholds["early_messages"].measured, thresholds["early_messages"].passed) == (None, False)
 
 
 def test_merged_results_survive_json_and_are_shown() -> None:
-    found = merged([example(), example(), example()])
-    assert from_json(to_json(found)) == found
-    assert "Repetitions" in markdown(found)
+    together = merged([example(), example(), example()])
+    assert from_json(to_json(together)) == together
+    assert "Repetitions" in markdown(together)
     places = {(cell.policy, cell.system, cell.door): cell.verdict for cell in example().matrix}
-    assert {(cell.policy, cell.system, cell.door): cell.verdict for cell in found.matrix} == places
+    assert {(cell.policy, cell.system, cell.door): cell.verdict for cell in together.matrix} == places
 
 
 def put_run(directory: Path, scenario: str = "name: small") -> None:
@@ -140,9 +140,9 @@ def put_run(directory: Path, scenario: str = "name: small") -> None:
 
 def test_a_single_run_is_itself(tmp_path: Path) -> None:
     put_run(tmp_path / "one")
-    found = repetitions(tmp_path / "one")
-    assert [each.folder for each in found.directories] == [place(tmp_path / "one")]
-    assert found.together([results(1.0)]) == results(1.0)
+    runs = repetitions(tmp_path / "one")
+    assert [each.folder for each in runs.directories] == [place(tmp_path / "one")]
+    assert runs.together([results(1.0)]) == results(1.0)
 
 
 def test_repetitions_are_found_in_order_and_interrupted_ones_are_named(tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ def test_repetitions_are_found_in_order_and_interrupted_ones_are_named(tmp_path:
         put_run(repetition(tmp_path, number))
     (repetition(tmp_path, 3) / "decisions").mkdir(parents=True)
     (repetition(tmp_path, 3) / "decisions" / "part-1.spool").touch()
-    found = repetitions(tmp_path)
-    assert [each.folder.name for each in found.directories] == ["run-1", "run-2", "run-10"]
-    assert found.notes == ("run-3 has no run.json: the run was interrupted, and is left out",)
+    runs = repetitions(tmp_path)
+    assert [each.folder.name for each in runs.directories] == ["run-1", "run-2", "run-10"]
+    assert runs.notes == ("run-3 has no run.json: the run was interrupted, and is left out",)
 
 
 def test_runs_of_different_scenarios_are_no_repetitions(tmp_path: Path) -> None:

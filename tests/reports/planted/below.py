@@ -35,8 +35,8 @@ def trial(messages: list[Message], length_s: float = 24, door: str = "proxy") ->
         arm: dict[str, Any] = {"system": f"kafka-{topic}", "door": door}
         end = START + timedelta(seconds=length_s)
         book.tries(_PUBLISH, RATE, topic, saturated=False, end=end, **arm)
-        told = [replace(m, logged=m.logged and door != "native") for m in messages]
-        book.publishes(topic, _PUBLISH, told, **arm)
+        columns = [replace(m, logged=m.logged and door != "native") for m in messages]
+        book.publishes(topic, _PUBLISH, columns, **arm)
 
     return plant
 
@@ -48,9 +48,9 @@ def summed_up(messages: list[Message]) -> Plant:
         trial([replace(m, logged=False) for m in messages])(book, topic)
         refused = {"action": "reject", "policy": _PUBLISH}
         for m in messages:
-            told = {"window": 100} if m.passed else refused
+            columns = {"window": 100} if m.passed else refused
             at_us = m.gate_us // 100_000 * 100_000 if m.passed else m.gate_us
-            book.decided(at_us, topic, system=f"kafka-{topic}", **told)
+            book.decided(at_us, topic, system=f"kafka-{topic}", **columns)
 
     return plant
 
@@ -63,7 +63,7 @@ def crowds(held: bool) -> Plant:
 
 def broker_refuses() -> Plant:
     """The gate lets all pass, and the broker refuses every fourth."""
-    refused = {"told": "refused", "arrivals": (), "code": "NotEnoughReplicas"}
+    refused = {"ended": "refused", "arrivals": (), "code": "NotEnoughReplicas"}
     return trial([replace(m, **({} if n % 4 else refused)) for n, m in enumerate(few())])  # type: ignore[arg-type]
 
 

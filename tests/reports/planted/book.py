@@ -38,7 +38,7 @@ class Message:
     """Whether the gate let it pass."""
     decided_us: int | None = None
     """When the gate did, 1 ms after it was sent if it is not told."""
-    told: str = ""
+    ended: str = ""
     """`acknowledged`, `refused`, `failed`, `nothing`; by default what the gate decided."""
     logged: bool = True
     arrivals: tuple[int, ...] | None = None
@@ -58,7 +58,7 @@ class Message:
 
     @property
     def answer(self) -> str:
-        return self.told or ("acknowledged" if self.passed else "refused")
+        return self.ended or ("acknowledged" if self.passed else "refused")
 
     @property
     def came(self) -> tuple[int, ...]:
@@ -130,8 +130,8 @@ class Book:
         dispatch = {"operation": "dispatch", "subscription": "s", **arm}
         for m in (m for m in messages if m.gate_us < LENGTH_S * SECOND or m.held):
             if m.held and m.logged:
-                told = {"policy": policy, "action": "delay", "delay": (m.gate_us - m.at_us) * 1_000}
-                self.decided(m.at_us + 500, topic, **told, **dispatch)
+                held = {"policy": policy, "action": "delay", "delay": (m.gate_us - m.at_us) * 1_000}
+                self.decided(m.at_us + 500, topic, **held, **dispatch)
             if m.gate_us < LENGTH_S * SECOND:
                 if m.logged:
                     self.decided(m.gate_us, topic, **dispatch)
@@ -141,8 +141,8 @@ class Book:
     def _logged(self, topic: str, policy: str, each: Message, clock: Any, arm: Row) -> None:
         if each.held:
             waits_ns = (each.gate_us - each.at_us) * 1_000
-            told = {"policy": policy, "action": "delay", "delay": waits_ns, "bytes": each.size, **arm}
-            self.decided(clock(each.at_us + 500), topic, **told)
+            held = {"policy": policy, "action": "delay", "delay": waits_ns, "bytes": each.size, **arm}
+            self.decided(clock(each.at_us + 500), topic, **held)
         refused = {} if each.passed else {"policy": each.policy or policy, "action": "reject"}
         self.decided(clock(each.gate_us), topic, bytes=each.size, **refused, **arm)
 

@@ -36,8 +36,8 @@ def trial(messages: Callable[[], list[Message]], door: str = "proxy", **changes:
         arm: dict[str, Any] = {"system": f"kafka-{topic}", "door": door}
         end = START + timedelta(seconds=_LENGTH_S)
         book.tries(_PUBLISH, _RATE, topic, end=end, **arm, **changes)
-        told = [replace(m, logged=door != "native") for m in messages()]
-        book.publishes(topic, _PUBLISH, told, **arm)
+        logged = [replace(m, logged=door != "native") for m in messages()]
+        book.publishes(topic, _PUBLISH, logged, **arm)
 
     return plant
 

@@ -30,8 +30,8 @@ def _publishing(change: Callable[[list[Message]], list[Message]], door: str = "p
     def plant(book: Book, topic: str) -> None:
         arm: dict[str, Any] = {"system": f"kafka-{topic}", "door": door}
         book.tries(_PUBLISH, RATE, topic, **arm)
-        told = [replace(m, logged=m.logged and door != "native") for m in change(bucket(asked()))]
-        book.publishes(topic, _PUBLISH, told, **arm)
+        logged = [replace(m, logged=m.logged and door != "native") for m in change(bucket(asked()))]
+        book.publishes(topic, _PUBLISH, logged, **arm)
 
     return plant
 
@@ -49,7 +49,7 @@ def unlogged(messages: list[Message]) -> list[Message]:
 def away(messages: list[Message]) -> list[Message]:
     """For five seconds each send fails, and is told so a quarter of a second after the time."""
     back_us = 15 * SECOND + 1
-    lost = {"passed": False, "told": "failed", "logged": False, "arrivals": (), "decided_us": back_us}
+    lost = {"passed": False, "ended": "failed", "logged": False, "arrivals": (), "decided_us": back_us}
     return [
         replace(m, **lost) if 10 * SECOND <= m.at_us < 15 * SECOND else m  # type: ignore[arg-type]
         for m in messages

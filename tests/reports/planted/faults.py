@@ -47,7 +47,7 @@ def library() -> Iterator[Planted]:
     yield from _counts()
     yield from _messages()
     yield from _clocks()
-    yield from (Planted(*told) for told in causes.library())
+    yield from (Planted(*cause) for cause in causes.library())
 
 
 def publishing(change: Callable[[list[Message]], list[Message]], **arm: Any) -> Callable[[Book, str], None]:
@@ -66,12 +66,12 @@ def each(
     """One in so many of those that passed, or did not, is changed."""
 
     def changed(messages: list[Message]) -> list[Message]:
-        count, found = 0, []
+        count, changed = 0, []
         for message in messages:
             count += message.passed is passed
             chosen = message.passed is passed and count % share == 0
-            found.append(change(message) if chosen else message)
-        return found
+            changed.append(change(message) if chosen else message)
+        return changed
 
     return changed
 
@@ -201,10 +201,10 @@ def _answers_of_rates() -> Iterator[Planted]:
             at_us = int(n * 5 * SECOND / 1.8) + 1
             for k in range(100):
                 book.saw(at_us, topic, event="sent", sequence=n * 100 + k, **client)
-                told = {"event": "acknowledged", "latency_ns": 3_000_000, "sequence": n * 100 + k}
-                book.saw(at_us + 3_000, topic, **told, **client)
-            told = {"action": "delay", "policy": _PUBLISH, "delay": 10**9}
-            book.decided(at_us + 500, topic, messages=100, **told)
+                columns = {"event": "acknowledged", "latency_ns": 3_000_000, "sequence": n * 100 + k}
+                book.saw(at_us + 3_000, topic, **columns, **client)
+            columns = {"action": "delay", "policy": _PUBLISH, "delay": 10**9}
+            book.decided(at_us + 500, topic, messages=100, **columns)
             book.decided(at_us + 1_000, topic, messages=100)
 
     def misattributed(messages: list[Message]) -> list[Message]:
@@ -245,7 +245,7 @@ def _delivery() -> Iterator[Planted]:
             ("reordered", each(5, overtaken), "out of order"),
             (
                 "refused-but-stored",
-                each(10, lambda m: replace(m, told="refused")),
+                each(10, lambda m: replace(m, ended="refused")),
                 "told refused but delivered",
             ),
         ):
@@ -277,7 +277,7 @@ def _against_clients() -> Iterator[Planted]:
     yield Planted("more-than-the-log-tells", publishing(unlogged), named)
     book_late = partial(publishing, seen_us=resumed(((9.0, 11.0),)))
     yield Planted("a-tenth-more-than-the-log-tells-while-clients-stall", book_late(a_tenth), named)
-    few = each(4, lambda m: replace(m, told="nothing", arrivals=()))
+    few = each(4, lambda m: replace(m, ended="nothing", arrivals=()))
     yield Planted("less-than-the-log-tells", publishing(few), named)
     # The log tells of a tenth more than came to it.
     yield Planted("log-has-gaps", publishing(each(5, lambda m: replace(m, logged=False))), named)
@@ -311,7 +311,7 @@ def _attached(policy: str, role: str, events: list[dict[str, Any]]) -> Callable[
 
     def plant(book: Book, topic: str) -> None:
         book.tries(policy, 2, topic, subscription="s" if policy.endswith("subscription") else "")
-        told = [
+        own = [
             {
                 **event,
                 "text": words[policy] if "code" in event else None,
@@ -323,7 +323,7 @@ def _attached(policy: str, role: str, events: list[dict[str, Any]]) -> Callable[
             }
             for n, event in enumerate(events)
         ]
-        book.attaches(topic, told, role)
+        book.attaches(topic, own, role)
 
     return plant
 
@@ -336,10 +336,10 @@ def sized(policy: str, change: Callable[[Message], Message]) -> Callable[[Book, 
         messages = []
         for message in asked(10, 20):
             value = 1_001 if message.number % 4 == 0 else 1_000
-            told = replace(message, passed=value <= 1_000, code="MessageSizeTooLarge")
+            own = replace(message, passed=value <= 1_000, code="MessageSizeTooLarge")
             by_size = policy == "max_message_size"
-            told = replace(told, size=value) if by_size else replace(told, asked_ms=value)
-            messages.append(change(told))
+            own = replace(own, size=value) if by_size else replace(own, asked_ms=value)
+            messages.append(change(own))
         book.publishes(topic, policy, messages)
 
     return plant
@@ -350,7 +350,7 @@ def _messages() -> Iterator[Planted]:
         for name, change, named in (
             ("over", lambda m: replace(m, passed=m.passed or m.number % 40 == 0), "let in"),
             ("under", lambda m: replace(m, passed=m.passed and m.number % 50 != 1), "refused"),
-            ("refused-but-stored", lambda m: replace(m, passed=True, told=m.answer), "told refused but"),
+            ("refused-but-stored", lambda m: replace(m, passed=True, ended=m.answer), "told refused but"),
             ("lost", lambda m: replace(m, arrivals=() if m.number % 3 == 1 else m.arrivals), "lost"),
             ("twice", lambda m: replace(m, arrivals=m.came * 2), "received twice"),
             ("truncated", lambda m: replace(m, lacks=m.number % 30 == 3), "of another size than sent"),

@@ -23,12 +23,12 @@ def delayed(late_ms: int | None) -> Callable[[Book, str], None]:
 
 
 def _due(messages: list[Message], late_ms: int | None, one_in: int = 10) -> list[Message]:
-    found = []
+    due = []
     for message in messages:
         wrong = message.number % one_in == one_in // 3
         due_us = message.at_us + 500_000 + (late_ms or 0) * 1_000 * wrong + 20_000
-        found.append(replace(message, arrivals=() if wrong and late_ms is None else (due_us,)))
-    return found
+        due.append(replace(message, arrivals=() if wrong and late_ms is None else (due_us,)))
+    return due
 
 
 def delayed_beside(
@@ -62,8 +62,8 @@ def natively(factor: float, seen_us: SeenUs) -> Callable[[Book, str], None]:
         arm = {"system": f"kafka-{topic}", "door": "native"}
         book.tries("max_dispatch_rate", RATE, topic, subscription="s", **arm)
         messages = holding(asked(2 * RATE), RATE * factor)
-        told = [replace(m, logged=False) for m in messages]
-        book.dispatches(topic, "max_dispatch_rate", told, seen_us, **arm)
+        unlogged = [replace(m, logged=False) for m in messages]
+        book.dispatches(topic, "max_dispatch_rate", unlogged, seen_us, **arm)
 
     return plant
 

@@ -30,8 +30,8 @@ def served(role: str) -> Plant:
             at_us = 5 * SECOND + number * 100_000
             if role == "producer":
                 book.saw(at_us, topic, event="sent", sequence=number, **client)
-                told = {"event": "acknowledged", "latency_ns": 2_000_000}
-                book.saw(at_us + 2_000, topic, sequence=number, **told, **client)
+                columns = {"event": "acknowledged", "latency_ns": 2_000_000}
+                book.saw(at_us + 2_000, topic, sequence=number, **columns, **client)
             else:
                 came = {"event": "received", "subscription": "s", "producer": "p", "published": START_US}
                 book.saw(at_us, topic, sequence=number, **came, **client)
@@ -72,7 +72,7 @@ def sized(value_of: Callable[[Message], Message]) -> Plant:
 
 def large_without_answer(message: Message) -> Message:
     """One in eight is too large, is stored, and its producer gets no answer that tells."""
-    return replace(message, size=2_000, told="failed") if message.number % 8 == 4 else message
+    return replace(message, size=2_000, ended="failed") if message.number % 8 == 4 else message
 
 
 def small_refused(message: Message) -> Message:
@@ -92,8 +92,8 @@ def producers_ahead(ahead_us: int) -> Plant:
                 sent_us = m.at_us + ahead_us
                 producer = {"client": f"p-{name}", "role": "producer", "sequence": m.number, **arm}
                 book.saw(sent_us, name, event="sent", **producer)
-                told = {"event": "acknowledged", "latency_ns": 3_000_000}
-                book.saw(sent_us + 3_000, name, **told, **producer)
+                columns = {"event": "acknowledged", "latency_ns": 3_000_000}
+                book.saw(sent_us + 3_000, name, **columns, **producer)
                 book.decided(m.gate_us, name, **arm)
                 consumer = {"client": f"c-{name}", "role": "consumer", "subscription": "s", **arm}
                 came = {"producer": f"p-{name}", "published": START_US + sent_us, "sequence": m.number}

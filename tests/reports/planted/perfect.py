@@ -107,7 +107,7 @@ def library() -> Iterator[Perfect]:
         yield Perfect(f"clock-{name}", publishing(lambda m: m, **arm))
     yield Perfect("clock-drifts", _drifting)
     # The gate lets them pass, and the broker refuses one in ten.
-    refusing = each(10, lambda m: replace(m, told="refused", arrivals=(), code="NotEnoughReplicas"))
+    refusing = each(10, lambda m: replace(m, ended="refused", arrivals=(), code="NotEnoughReplicas"))
     yield Perfect("broker-refuses", publishing(refusing, system="kafka-refusing"), (*_KEPT, Verdict.MISSING))
 
 
@@ -143,13 +143,13 @@ def _slow(book: Book, topic: str) -> None:
 
 def _stalled(messages: list[Message]) -> list[Message]:
     """A client's process stands still for 0.8 s: what it would have seen it sees after it."""
-    found = []
+    stalled = []
     for m in messages:
         if 12 * SECOND <= m.at_us < 12.8 * SECOND and m.passed:
-            found.append(replace(m, arrivals=(int(12.8 * SECOND) + m.number,)))
+            stalled.append(replace(m, arrivals=(int(12.8 * SECOND) + m.number,)))
         else:
-            found.append(m)
-    return found
+            stalled.append(m)
+    return stalled
 
 
 def _restarted(messages: list[Message]) -> list[Message]:
@@ -159,7 +159,7 @@ def _restarted(messages: list[Message]) -> list[Message]:
     after = bucket([m for m in messages if m.at_us >= 11.5 * SECOND])
     again_us = int(11.5 * SECOND)
     failed = [
-        replace(m, passed=False, told="failed", logged=False, arrivals=(), decided_us=again_us) for m in cut
+        replace(m, passed=False, ended="failed", logged=False, arrivals=(), decided_us=again_us) for m in cut
     ]
     return [*before, *failed, *after]
 
@@ -176,14 +176,14 @@ def _bursts(book: Book, topic: str) -> None:
 
 def _unread(messages: list[Message]) -> list[Message]:
     """The consumer takes 12 a second, and the run ends before it has all."""
-    read, found = 0, []
+    read, unread = 0, []
     for m in messages:
         if m.passed:
             came = max(m.gate_us + 5_000, int(read * SECOND / 12))
             read += 1
             m = replace(m, arrivals=(came,) if came < (LENGTH_S + 1) * SECOND else ())
-        found.append(m)
-    return found
+        unread.append(m)
+    return unread
 
 
 def _batches(book: Book, topic: str) -> None:
@@ -193,9 +193,9 @@ def _batches(book: Book, topic: str) -> None:
     for n in range(5):
         at_us = n * 5 * SECOND + 1
         for k in range(100):
-            told = {"sequence": n * 100 + k, **client}
-            book.saw(at_us, topic, event="sent", **told)
-            book.saw(at_us + 3_000, topic, event="acknowledged", latency_ns=3_000_000, **told)
+            columns = {"sequence": n * 100 + k, **client}
+            book.saw(at_us, topic, event="sent", **columns)
+            book.saw(at_us + 3_000, topic, event="acknowledged", latency_ns=3_000_000, **columns)
         if n:
             waited = {"action": "delay", "policy": _PUBLISH, "delay": 4_900_000_000}
             book.decided(at_us - 4_900_000, topic, messages=100, **waited)

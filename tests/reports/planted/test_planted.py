@@ -37,9 +37,9 @@ class Judged:
     findings: list[tuple[Trial, Finding]]
 
     def of(self, name: str) -> list[Finding]:
-        told = [f for trial, f in self.findings if name in (trial.topic, trial.door)]
-        assert told
-        return told
+        own = [f for trial, f in self.findings if name in (trial.topic, trial.door)]
+        assert own
+        return own
 
 
 @contextmanager
@@ -100,12 +100,12 @@ def test_without_spark_the_results_are_the_same(judged: Judged) -> None:
 
 
 def test_causes_are_told_to_programs_too(judged: Judged) -> None:
-    told = {cell.system: cell for cell in judged.results.matrix if cell.causes}
+    cells = {cell.system: cell for cell in judged.results.matrix if cell.causes}
     assert {
-        told[f"kafka-{name}"].causes[0].kind
+        cells[f"kafka-{name}"].causes[0].kind
         for name in ("log-counted-twice", "ten-seconds-of-log-missing", "broker-away", "two-gateways")
     } == {"log_counted_twice", "log_gap", "no_answers", "limit_per_gateway"}
-    (gap,) = told["kafka-ten-seconds-of-log-missing"].causes
+    (gap,) = cells["kafka-ten-seconds-of-log-missing"].causes
     assert (round(gap.from_s or 0), round(gap.to_s or 0), gap.messages) == (7, 17, 200)
     assert from_json(to_json(judged.results)).matrix == judged.results.matrix
 
@@ -115,10 +115,10 @@ def test_one_of_many_subscriptions_is_named(spark: SparkSession, tmp_path: Path)
     bursts.of_many(book, "generous")
     run = book.write(tmp_path)
     results, findings = compare_trials(spark, tmp_path)
-    told = {trial.subscription: finding for trial, finding in zip(run.trials, findings, strict=True)}
-    assert {name for name, finding in told.items() if finding.verdict not in perfect._KEPT} == {"generous"}
+    by_name = {trial.subscription: finding for trial, finding in zip(run.trials, findings, strict=True)}
+    assert {name for name, finding in by_name.items() if finding.verdict not in perfect._KEPT} == {"generous"}
     (cell,) = results.matrix
-    assert (cell.verdict, cell.text) == (Verdict.OFF, f"worst of 20: {told['generous'].text}")
+    assert (cell.verdict, cell.text) == (Verdict.OFF, f"worst of 20: {by_name['generous'].text}")
     assert "+2" in cell.text  # of 24 s at half as much again
 
 

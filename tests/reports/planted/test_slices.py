@@ -35,8 +35,8 @@ def measured(directory: Path, run: Run, cuts: Cuts) -> dict[str, list[str]]:
         OBSERVATIONS: read_observations(directory / OBSERVATIONS),
     }
     sources = {name: Source(log.paths, log.spools) for name, log in logs.items()}
-    found = measure(run.trials, packed_here(sources, cuts=cuts), available=logs)
-    rows_of = {each.name: getattr(found, each.name) for each in fields(found)} | {"clocks": []}
+    measures = measure(run.trials, packed_here(sources, cuts=cuts), available=logs)
+    rows_of = {each.name: getattr(measures, each.name) for each in fields(measures)} | {"clocks": []}
     return {name: sorted(json.dumps(row, sort_keys=True) for row in rows) for name, rows in rows_of.items()}
 
 
@@ -59,8 +59,8 @@ def test_only_topics_with_many_rows_are_cut(written: tuple[Path, Run]) -> None:
     directory, run = written
     log = read_decisions(directory / DECISIONS)
     assert cuts(run, [log]) == {}
-    found = cuts(run, [log], slice_rows=100)
+    starts = cuts(run, [log], slice_rows=100)
     places = [tuple(row.values()) for each in log.tables(PLACE) for row in each.to_pylist()]
-    assert found
-    assert found.keys() < set(places)
-    assert all(length_us % 1_000_000 == 0 and length_us > 0 for length_us in found.values())
+    assert starts
+    assert starts.keys() < set(places)
+    assert all(length_us % 1_000_000 == 0 and length_us > 0 for length_us in starts.values())

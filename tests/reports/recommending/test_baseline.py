@@ -30,9 +30,9 @@ LOG = "read_parquet('{}/*/*/*.parquet', hive_partitioning = false)"
 
 def shares(name: str, prefix: str) -> str:
     """The percentiles of a column, and its peak."""
-    told = {"p50": "0.5", "p95": "0.95", "p99": "0.99"}
-    found = [f"quantile_disc({name}, {share}) AS {prefix}{label}" for label, share in told.items()]
-    return ", ".join([*found, f"max({name}) AS {prefix}peak"])
+    quantiles = {"p50": "0.5", "p95": "0.95", "p99": "0.99"}
+    columns = [f"quantile_disc({name}, {share}) AS {prefix}{label}" for label, share in quantiles.items()]
+    return ", ".join([*columns, f"max({name}) AS {prefix}peak"])
 
 
 RATES = f"""
@@ -106,16 +106,16 @@ def put(log: Path, rows: Iterator[dict[str, Any]], name: str) -> None:
 
 
 def asked(log: Path, query: str, keys: str = TOPIC) -> list[dict[str, Any]]:
-    found = duckdb.execute(query.format(log, keys=keys))
-    names = [column[0] for column in found.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    answer = duckdb.execute(query.format(log, keys=keys))
+    names = [column[0] for column in answer.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
 
-def same(found: list[Any], expected: list[dict[str, Any]]) -> bool:
+def same(answers: list[Any], expected: list[dict[str, Any]]) -> bool:
     def ordered(rows: list[Any]) -> list[str]:
         return sorted(str(sorted(row.items())) for row in rows)
 
-    return len(expected) > 0 and ordered(found) == ordered(expected)
+    return len(expected) > 0 and ordered(answers) == ordered(expected)
 
 
 @pytest.mark.parametrize(("piece", "waiting"), [(summing._PIECE_ROWS, baseline._WAITING), (100, 1)])
@@ -173,11 +173,11 @@ def live(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 def test_what_a_gateway_is_still_writing_counts(live: Callable[[int], Path]) -> None:
     log = live(30)
-    found = recommend.recommend(log, head_room=2)
-    (advice,) = found.plan.advice
+    recommendation = recommend.recommend(log, head_room=2)
+    (advice,) = recommendation.plan.advice
     assert advice.topic == "live"
     assert {limit.policy: limit.value for limit in advice.limits}["max_publish_rate"] == 60
-    assert found.plan.source == f"{log} (30 rows)"
+    assert recommendation.plan.source == f"{log} (30 rows)"
 
 
 def test_a_file_that_is_damaged_inside_ends_the_command(tmp_path: Path) -> None:

@@ -23,11 +23,11 @@ def topic(name: str, *operations: str) -> dict[tuple[str, ...], list[dict[str, o
     ],
 )
 def test_a_short_baseline_gives_a_warning(seconds: int, length: str, short: str) -> None:
-    found = Coverage(NOON_S, NOON_S + seconds - 1)
-    assert found.text.startswith("2026-11-21 12:00 to 2026-11-")
-    assert found.text.endswith(f" UTC, {length}")
-    assert short in found.warning()
-    assert bool(found.warning()) is bool(short)
+    coverage = Coverage(NOON_S, NOON_S + seconds - 1)
+    assert coverage.text.startswith("2026-11-21 12:00 to 2026-11-")
+    assert coverage.text.endswith(f" UTC, {length}")
+    assert short in coverage.warning()
+    assert bool(coverage.warning()) is bool(short)
 
 
 def test_topics_without_dispatch_are_reported() -> None:

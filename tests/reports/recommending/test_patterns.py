@@ -22,25 +22,25 @@ def advice(name: str, rate: int = 100, policy: str = "max_publish_rate") -> Advi
     return Advice(name, (Limit(policy, rate, f"p99 {rate}"),))
 
 
-def names(found: list[Advice]) -> list[str]:
-    return [each.topic for each in found]
+def names(merged_advice: list[Advice]) -> list[str]:
+    return [each.topic for each in merged_advice]
 
 
-def entries(*told: Advice, others: tuple[str, ...] = ()) -> list[str]:
-    return names(merged(told, [*(each.topic for each in told), *others]))
+def entries(*advised: Advice, others: tuple[str, ...] = ()) -> list[str]:
+    return names(merged(advised, [*(each.topic for each in advised), *others]))
 
 
 def test_topics_with_similar_limits_share_a_pattern_with_the_highest() -> None:
     rates = {"orders.eu": 100, "orders.us": 150, "orders.asia": 200, "orders.africa": 120, "audit": 9}
-    found = merged([advice(name, rate) for name, rate in rates.items()], list(rates))
-    assert names(found) == ["orders.*", "audit"]
-    (limit,) = found[0].limits
-    assert (limit.value, limit.why, found[0].covers) == (
+    merged_advice = merged([advice(name, rate) for name, rate in rates.items()], list(rates))
+    assert names(merged_advice) == ["orders.*", "audit"]
+    (limit,) = merged_advice[0].limits
+    assert (limit.value, limit.why, merged_advice[0].covers) == (
         200,
         "p99 200, of orders.asia",
         (*sorted(rates)[1:],),
     )
-    (remark,) = found[0].remarks
+    (remark,) = merged_advice[0].remarks
     assert remark.startswith("4 topics, ")
     assert remark.endswith(" and 1 more")
 
@@ -79,7 +79,7 @@ def test_topics_that_differ_in_one_policy_share_a_pattern_for_all_others() -> No
         "max_message_size": 300,
         "max_producers_per_topic": 4,
     }
-    told = [
+    advised = [
         Advice(
             f"tenant{number}.orders",
             tuple(
@@ -90,7 +90,7 @@ def test_topics_that_differ_in_one_policy_share_a_pattern_for_all_others() -> No
         )
         for number in range(20)
     ]
-    pattern, *own = merged(told, [each.topic for each in told])
+    pattern, *own = merged(advised, [each.topic for each in advised])
     assert pattern.topic == "tenant*.orders"
     assert {limit.policy: limit.value for limit in pattern.limits} == alike
     assert len(own) == 20
@@ -101,9 +101,9 @@ def test_topics_that_differ_in_one_policy_share_a_pattern_for_all_others() -> No
 
 
 def test_a_pattern_has_no_limit_that_one_of_its_topics_lacks() -> None:
-    told = [advice(f"orders.{name}") for name in ("a", "b", "c")]
-    told.append(Advice("orders.d", (*advice("orders.d").limits, Limit("max_dispatch_rate", 9, ""))))
-    pattern, own = merged(told, [each.topic for each in told])
+    advised = [advice(f"orders.{name}") for name in ("a", "b", "c")]
+    advised.append(Advice("orders.d", (*advice("orders.d").limits, Limit("max_dispatch_rate", 9, ""))))
+    pattern, own = merged(advised, [each.topic for each in advised])
     assert (pattern.topic, [limit.policy for limit in pattern.limits]) == ("orders.*", ["max_publish_rate"])
     assert (own.topic, [limit.policy for limit in own.limits]) == ("orders.d", ["max_dispatch_rate"])
 
@@ -111,26 +111,26 @@ def test_a_pattern_has_no_limit_that_one_of_its_topics_lacks() -> None:
 def test_no_pattern_has_what_the_entry_of_another_topic_would_replace() -> None:
     """Pulsar knows the first one by the last one's name too, and an exact name counts before a pattern."""
     name = "persistent://public/default/orders"
-    told = [advice(name), *(advice(f"{name}.{n}") for n in "abc"), advice("orders", 9_000)]
-    found = merged(told, [each.topic for each in told])
-    assert _resolver(found).resolve(of_pulsar(name)).values["max_publish_rate"] == 100
-    assert names(found) == [f"{name}.*", "orders", name]
+    advised = [advice(name), *(advice(f"{name}.{n}") for n in "abc"), advice("orders", 9_000)]
+    merged_advice = merged(advised, [each.topic for each in advised])
+    assert _resolver(merged_advice).resolve(of_pulsar(name)).values["max_publish_rate"] == 100
+    assert names(merged_advice) == [f"{name}.*", "orders", name]
 
 
 def test_names_that_share_nothing_are_left_alone() -> None:
     assert entries(*(advice(name) for name in ("alpha", "beta", "gamma"))) == ["alpha", "beta", "gamma"]
-    found = entries(*(advice(f"persistent://{n}/{n}/{n}") for n in ("a", "b", "c")))
-    assert len(found) == 3
+    merged_advice = entries(*(advice(f"persistent://{n}/{n}/{n}") for n in ("a", "b", "c")))
+    assert len(merged_advice) == 3
 
 
 def test_the_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "_COMPARED", 50)
-    told = [advice(f"{chr(97 + n % 26)}.{n}") for n in range(260)]
-    found = merged(told, names(told))
-    assert sum(len(each.covers or (each.topic,)) for each in found) == 260
-    assert sum(bool(each.covers) for each in found) < 6
+    advised = [advice(f"{chr(97 + n % 26)}.{n}") for n in range(260)]
+    merged_advice = merged(advised, names(advised))
+    assert sum(len(each.covers or (each.topic,)) for each in merged_advice) == 260
+    assert sum(bool(each.covers) for each in merged_advice) < 6
     monkeypatch.setattr(patterns, "_COMPARED", 50_000)
-    assert len(merged(told, names(told))) == 26
+    assert len(merged(advised, names(advised))) == 26
 
 
 _WORDS = st.sampled_from(["a", "b", "orders", "eu1", "eu2", "eu3", "7", "x.y", "part-1"])
@@ -153,7 +153,7 @@ def _matches(entry: str, topic: str) -> bool:
     return any(re.fullmatch(pattern, name, re.DOTALL) for name in _read(topic)(topic).all)
 
 
-def _resolver(found: list[Advice]) -> Resolver:
+def _resolver(merged_advice: list[Advice]) -> Resolver:
     """What a gateway makes of a file with these entries."""
     layers = tuple(
         PolicyLayer(
@@ -161,7 +161,7 @@ def _resolver(found: list[Advice]) -> Resolver:
             each.topic,
             {limit.policy: Setting(limit.value, Source.FILE) for limit in each.limits},
         )
-        for each in found
+        for each in merged_advice
     )
     return Resolver(PolicySet(1, layers), {})
 
@@ -180,16 +180,16 @@ _NEEDS = st.dictionaries(
 def test_each_topic_has_one_entry_for_each_policy_that_it_needs(
     needs: dict[str, dict[str, int]], others: list[str]
 ) -> None:
-    told = [
+    advised = [
         Advice(name, tuple(Limit(policy, rate, "") for policy, rate in own.items()))
         for name, own in needs.items()
     ]
-    found = merged(told, [*needs, *others])
-    stars = [each for each in found if "*" in each.topic]
-    resolver = _resolver(found)
+    merged_advice = merged(advised, [*needs, *others])
+    stars = [each for each in merged_advice if "*" in each.topic]
+    resolver = _resolver(merged_advice)
     for topic in {*needs, *others}:
         fitting = [each for each in stars if _matches(each.topic, topic)]
-        fitting += [each for each in found if each.topic == topic]
+        fitting += [each for each in merged_advice if each.topic == topic]
         own = needs.get(topic, {})
         assert sorted(limit.policy for each in fitting for limit in each.limits) == sorted(own)
         assert all(topic in each.covers for each in fitting if each in stars)

@@ -38,8 +38,8 @@ def log(*rows: dict[str, object]) -> Baseline:
 
 
 def one(second: float, messages: int, **changes: object) -> dict[str, object]:
-    told = {"principal": "User:anna", "client": "c1"}
-    return {"time": at(second), "messages": messages, "bytes": 100 * messages, **told, **changes}
+    client = {"principal": "User:anna", "client": "c1"}
+    return {"time": at(second), "messages": messages, "bytes": 100 * messages, **client, **changes}
 
 
 def test_limits_leave_headroom_above_the_usual_load() -> None:
@@ -49,8 +49,8 @@ def test_limits_leave_headroom_above_the_usual_load() -> None:
         for second in range(100)
         for row in (one(second, 5), one(second + 0.5, 10 if second == 7 else 5, action="reject"))
     ]
-    found = recommended(log(*rows), "a test", head_room=3, apply=False)
-    (advice,) = found.plan.advice
+    plan = recommended(log(*rows), "a test", head_room=3, apply=False)
+    (advice,) = plan.plan.advice
     assert {limit.policy: limit.value for limit in advice.limits} == {
         "max_publish_rate": 30,
         "max_publish_rate_bytes": 3000,
@@ -63,8 +63,8 @@ def test_limits_leave_headroom_above_the_usual_load() -> None:
 
 def test_of_many_principals_only_the_highest_are_collected() -> None:
     rows = [one(0, n, principal=f"User:{n}", topic=topic) for n in range(1, 9) for topic in ("a", "b")]
-    found = recommended(log(*rows), "a test", head_room=1, apply=False)
-    table = found.results.tables()["principals"]
+    plan = recommended(log(*rows), "a test", head_room=1, apply=False)
+    table = plan.results.tables()["principals"]
     assert [(row[1], row[2]) for row in table.rows] == [(t, f"User:{n}") for t in "ab" for n in range(4, 9)]
 
 
@@ -72,23 +72,23 @@ def test_windows_give_rates_but_no_sizes() -> None:
     rows = [
         {"time": at(i / 10), "messages": 4, "bytes": 40, "decisions": 4, "window": 100} for i in range(20)
     ]
-    found = recommended(log(*rows), "a test", head_room=1, apply=False)
-    (advice,) = found.plan.advice
+    plan = recommended(log(*rows), "a test", head_room=1, apply=False)
+    (advice,) = plan.plan.advice
     assert {limit.policy: limit.value for limit in advice.limits} == {
         "max_publish_rate": 40,
         "max_publish_rate_bytes": 400,
     }
-    short, windows, blind = found.plan.notes
+    short, windows, blind = plan.plan.notes
     assert "is 2 s long, which is shorter than a day" in short
     assert "recorded in windows only" in windows
     assert "1 topics have no dispatch in this log" in blind
 
 
 def test_consumers_and_subscriptions_are_counted() -> None:
-    told = [("c1", "s1"), ("c2", "s1"), ("c3", "s2")]
+    clients = [("c1", "s1"), ("c2", "s1"), ("c3", "s2")]
     rows = [
         one(i, 1, operation="dispatch", client=client, subscription=name)
-        for i, (client, name) in enumerate(told)
+        for i, (client, name) in enumerate(clients)
     ]
     (advice,) = recommended(log(*rows), "a test", head_room=2, apply=False).plan.advice
     values = {limit.policy: limit.value for limit in advice.limits}
@@ -114,8 +114,8 @@ def test_the_file_is_accepted_and_observe_only_at_first(
     for name, system in zip(shared, ("kafka", "pulsar", "danube"), strict=True):
         gateway = "p" if system == "pulsar" else "main"
         rows += [one(4, 5, topic=name.format(n), system=system, gateway=gateway) for n in ("x", "y", "z")]
-    found = recommended(log(*rows), "a\ntest", head_room=2, apply=apply)
-    text = policy_file(found.plan)
+    plan = recommended(log(*rows), "a\ntest", head_room=2, apply=apply)
+    text = policy_file(plan.plan)
     path = tmp_path / "policies.yaml"
     path.write_text(text)
     checked = CliRunner().invoke(main, ["check", str(path)])
@@ -123,7 +123,7 @@ def test_the_file_is_accepted_and_observe_only_at_first(
     assert "policy settings in 7 places" in checked.output
     assert "# Note: No limits for 'a b' (no policy file can hold its name)." in text
     [left_out] = [
-        table for section in found.results.sections for table in section.tables if table.name == "left_out"
+        table for section in plan.results.sections for table in section.tables if table.name == "left_out"
     ]
     assert left_out.rows == (("a b", "no policy file can hold its name"),)
     assert text.count('["127.0.0.1:9092"]') == 1

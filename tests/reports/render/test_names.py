@@ -109,12 +109,12 @@ def test_json_keeps_any_name_as_it_is(name: str) -> None:
 
 @given(_NAMES)
 def test_findings_of_a_log_show_any_name_as_text(name: str) -> None:
-    found = of_log(name, name, {name: name}, (Table(("topic", name), ((name, 1),)),), (name,))
+    findings = of_log(name, name, {name: name}, (Table(("topic", name), ((name, 1),)),), (name,))
     text = StringIO()
-    show(found, console(text))
+    show(findings, console(text))
     assert controls(text.getvalue()) == []
-    assert controls(markdown(found)) == []
-    made = page(found)
+    assert controls(markdown(findings)) == []
+    made = page(findings)
     assert controls(made) == []
     assert "<script" not in made
-    assert from_json(to_json(found)) == found
+    assert from_json(to_json(findings)) == findings

@@ -39,11 +39,11 @@ def test_each_table_of_the_report_is_a_file(written: Path) -> None:
     tables = EXAMPLE.tables()
     assert len(list((written / "tables").iterdir())) == len(tables) + 1
     for name, table in tables.items():
-        found = pq.read_table(written / "tables" / f"{name.lower().replace(' ', '_')}.parquet")
-        assert [field.metadata[HEADING].decode() for field in found.schema] == list(table.columns)
-        for column, values in zip(found.columns, zip(*table.rows, strict=True), strict=True):
-            told = map(str, values) if pa.types.is_string(column.type) else values
-            assert column.to_pylist() == [*told]
+        written_table = pq.read_table(written / "tables" / f"{name.lower().replace(' ', '_')}.parquet")
+        assert [field.metadata[HEADING].decode() for field in written_table.schema] == list(table.columns)
+        for column, values in zip(written_table.columns, zip(*table.rows, strict=True), strict=True):
+            expected = map(str, values) if pa.types.is_string(column.type) else values
+            assert column.to_pylist() == [*expected]
 
 
 def test_the_documented_query_and_the_documented_frame_read_them(
@@ -54,9 +54,9 @@ def test_the_documented_query_and_the_documented_frame_read_them(
     assert query
     assert script
     kept = {(c.policy, c.system, c.door) for c in EXAMPLE.matrix if c.verdict in ("off", "disputed")}
-    found = duckdb.sql(query[1])
-    assert found is not None
-    assert {row[:3] for row in found.fetchall()} == kept
+    answer = duckdb.sql(query[1])
+    assert answer is not None
+    assert {row[:3] for row in answer.fetchall()} == kept
     exec(script[1], {"pd": pd})
     assert EXAMPLE.matrix[0].policy in capsys.readouterr().out
 

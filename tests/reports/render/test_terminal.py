@@ -31,12 +31,12 @@ def words(text: str) -> str:
 def test_everything_that_matters_is_printed_at_every_width(width: int) -> None:
     text = printed(example(), width)
     assert max(len(line) for line in text.splitlines()) <= width
-    told = words(text)
+    flowing = words(text)
     for said in ("✕ off", "2 of 4 thresholds passed", "✕ failed", "✓ passed", "24 %", "≈ within bound"):
-        assert said in told
+        assert said in flowing
     framed = [line for line in text.splitlines() if line.startswith(("│", "╭", "├", "╰"))]
     assert {line[-1] for line in framed} == set("│╮┤╯"), "a table is cut off"
-    assert "danube-client is not installed" in told
+    assert "danube-client is not installed" in flowing
     assert (text.count("? missing"), text.count("· not played")) == (1, 3)
 
 
@@ -83,28 +83,28 @@ def test_brackets_in_texts_are_printed_as_they_are() -> None:
 
 def tables(text: str) -> list[list[list[str]]]:
     """Rows of all tables of a Markdown text."""
-    found: list[list[list[str]]] = []
+    by_table: list[list[list[str]]] = []
     before = ""
     for line in text.splitlines():
         if line.startswith("|"):
             if not before.startswith("|"):
-                found.append([])
-            found[-1].append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+                by_table.append([])
+            by_table[-1].append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
         before = line
-    return found
+    return by_table
 
 
 def test_markdown_has_rows_as_long_as_their_heads() -> None:
-    found = tables(markdown(example()))
-    assert len(found) == 9
-    assert ["client", "arm", "client minus gate"] in [rows[0][:3] for rows in found]
-    for rows in found:
+    written = tables(markdown(example()))
+    assert len(written) == 9
+    assert ["client", "arm", "client minus gate"] in [rows[0][:3] for rows in written]
+    for rows in written:
         assert {len(row) for row in rows} == {len(rows[0])}
 
 
 def test_markdown_names_the_reference_broker_in_every_table() -> None:
-    found = [[cell for row in rows for cell in row] for rows in tables(markdown(example()))]
-    named = [cells for cells in found if any("danube" in cell for cell in cells)]
+    texts = [[cell for row in rows for cell in row] for rows in tables(markdown(example()))]
+    named = [cells for cells in texts if any("danube" in cell for cell in cells)]
     assert len(named) >= 5
     for cells in named:
         assert any(REFERENCE_LABEL in cell for cell in cells)

@@ -150,14 +150,14 @@ def window(at_us: int, operations: int, messages: int, nbytes: int, kind: str = 
 def replay(tried: Candidate, rows: Sequence[Mapping[str, Any]], batch_rows: int = 7) -> list[dict[str, Any]]:
     """The walk over these rows, without Spark."""
     names = list(dict.fromkeys(tuple(each[name] for name in WHO) for each in rows))
-    told = [
+    names_rows = [
         {**dict.fromkeys(_SCHEMA.names, 0), "who": number, "names": _names_row(who)}
         for number, who in enumerate(names)
     ]
     asked = [{**each, "who": names.index(tuple(each[name] for name in WHO)), "names": None} for each in rows]
-    table = pa.Table.from_pylist([*told, *asked], schema=_SCHEMA)
-    found = replayed(tried, iter(table.to_batches(max_chunksize=batch_rows)))
-    return [each for batch in found for each in batch.to_pylist()]
+    table = pa.Table.from_pylist([*names_rows, *asked], schema=_SCHEMA)
+    batches = replayed(tried, iter(table.to_batches(max_chunksize=batch_rows)))
+    return [each for batch in batches for each in batch.to_pylist()]
 
 
 def _names_row(who: tuple[str | None, ...]) -> str:

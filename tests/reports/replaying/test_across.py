@@ -61,11 +61,11 @@ def outcomes(rows: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int, float]
 def test_attachments_above_the_rate_wait_over_all_topics(tmp_path: Path) -> None:
     tried = candidate(tmp_path, "connection_rate_limit: 2")
     rows = [came(n, f"c{n}", topic=f"t{n}") for n in range(4)]  # a full bucket holds two
-    found = replay(tried, rows)
-    told = outcomes(found)
-    assert {who: each[:2] for who, each in told.items()} == {"User:c2": (1, 0), "User:c3": (1, 0)}
-    assert [each[2] for each in told.values()] == [pytest.approx(500, abs=1), pytest.approx(1000, abs=1)]
-    assert total(found, "operations") == 4
+    replayed = replay(tried, rows)
+    by_client = outcomes(replayed)
+    assert {who: each[:2] for who, each in by_client.items()} == {"User:c2": (1, 0), "User:c3": (1, 0)}
+    assert [each[2] for each in by_client.values()] == [pytest.approx(500, abs=1), pytest.approx(1000, abs=1)]
+    assert total(replayed, "operations") == 4
 
 
 def test_attachments_that_would_wait_too_long_are_refused(tmp_path: Path) -> None:
@@ -74,16 +74,19 @@ def test_attachments_that_would_wait_too_long_are_refused(tmp_path: Path) -> Non
     short.write_text(short.read_text().replace("max_hold: 1h", "max_hold: 600ms"))
     from sluicegate_reports.replaying.candidate import read_candidate
 
-    found = replay(read_candidate(short, {}), [came(n, f"c{n}") for n in range(4)])
-    assert {who: told[:2] for who, told in outcomes(found).items()} == {"User:c2": (1, 0), "User:c3": (0, 1)}
+    replayed = replay(read_candidate(short, {}), [came(n, f"c{n}") for n in range(4)])
+    assert {who: delayed[:2] for who, delayed in outcomes(replayed).items()} == {
+        "User:c2": (1, 0),
+        "User:c3": (0, 1),
+    }
     assert not replay(candidate(tmp_path, "connection_rate_limit: 100"), rows=[came(0, "c")])[0]["policy"]
     assert tried.attachments
 
 
 def test_an_attachment_that_was_held_is_replayed_once(tmp_path: Path) -> None:
     rows = [came(0, "a"), came(1, "b", "delay"), came(S, "b"), came(S + 1, "c")]
-    found = replay(candidate(tmp_path, "connection_rate_limit: 100"), rows)
-    assert (total(found, "operations"), total(found, "no_longer_delayed")) == (3, 1)
+    replayed = replay(candidate(tmp_path, "connection_rate_limit: 100"), rows)
+    assert (total(replayed, "operations"), total(replayed, "no_longer_delayed")) == (3, 1)
     held = replay(candidate(tmp_path, "connection_rate_limit: 1"), rows)
     assert outcomes(held)["User:b"][0] == 0  # as then
     assert total(held, "delayed") == 2
@@ -91,9 +94,11 @@ def test_an_attachment_that_was_held_is_replayed_once(tmp_path: Path) -> None:
 
 def test_attachments_of_a_window_are_bounded(tmp_path: Path) -> None:
     rows = [{**came(0, "c"), "decisions": 5, "window": 100, "client": None, "principal": None}]
-    (told,) = [row for row in replay(candidate(tmp_path, "connection_rate_limit: 2"), rows) if row["policy"]]
-    assert told["delayed"] == 3
-    assert (told["delayed_low"], told["delayed_high"]) == (0, 5)
+    (outcome,) = [
+        row for row in replay(candidate(tmp_path, "connection_rate_limit: 2"), rows) if row["policy"]
+    ]
+    assert outcome["delayed"] == 3
+    assert (outcome["delayed_low"], outcome["delayed_high"]) == (0, 5)
 
 
 def totals(**changes: Any) -> dict[str, Any]:
@@ -102,8 +107,8 @@ def totals(**changes: Any) -> dict[str, Any]:
 
 def test_a_fixed_delay_delays_every_message_by_exactly_that(tmp_path: Path) -> None:
     delays = Delays(candidate(tmp_path, "fixed_delivery_delay: 1500ms"))
-    told = list(delays.later([totals(), totals(operation="dispatch"), totals(system="pulsar")]))
-    assert [(each.place[4], each.place[5], each.messages, each.delay_ms) for each in told] == [
+    delayed = list(delays.later([totals(), totals(operation="dispatch"), totals(system="pulsar")]))
+    assert [(each.place[4], each.place[5], each.messages, each.delay_ms) for each in delayed] == [
         ("orders", "User:anna", 7, 1500)
     ]
     assert list(Delays(candidate(tmp_path, "")).later([totals()])) == []
@@ -120,8 +125,8 @@ def test_a_fixed_delay_delays_every_message_by_exactly_that(tmp_path: Path) -> N
 )
 def test_refusals_of_delays_are_decided_again(tmp_path: Path, policies: str, still: int, others: str) -> None:
     recorded = [totals(asked=6000.0, limit=5000.0, refused=3), totals(asked=9000.0, limit=5000.0, refused=1)]
-    (told,) = Delays(candidate(tmp_path, policies)).too_late(recorded)
-    assert (told.refused, told.still, told.asked_ms, told.others) == (4, still, 9000, others)
+    (again,) = Delays(candidate(tmp_path, policies)).too_late(recorded)
+    assert (again.refused, again.still, again.asked_ms, again.others) == (4, still, 9000, others)
 
 
 def test_findings_say_how_each_policy_is_replayed(tmp_path: Path) -> None:
@@ -150,8 +155,8 @@ def test_findings_say_what_is_not_replayed(tmp_path: Path) -> None:
         "storage_hard_consumed_bytes: 1GiB\nadaptive_publish_throttling_enabled: true\nmax_publish_rate: 1",
         "  quotas: [{principal: anna, messages: 5}]\n",
     )
-    told = {policy: (how, why) for policy, how, why in scope(tried, windows=False)}
-    assert {policy: how for policy, (how, _) in told.items()} == {
+    scopes = {policy: (how, why) for policy, how, why in scope(tried, windows=False)}
+    assert {policy: how for policy, (how, _) in scopes.items()} == {
         "max_publish_rate": EXACT,
         "publish_quota": NOT_REPLAYED,
         "principal_publish_quota_bytes": NOT_REPLAYED,
@@ -160,20 +165,20 @@ def test_findings_say_what_is_not_replayed(tmp_path: Path) -> None:
         "adaptive_publish_throttling_enabled": NOT_REPLAYED,
     }
     over_topics = "it holds over all topics of a broker, and topics are replayed one by one"
-    assert told["publish_quota"][1] == told["quotas"][1] == over_topics
+    assert scopes["publish_quota"][1] == scopes["quotas"][1] == over_topics
     of_state = "it follows the state of the brokers, which is not in the log"
-    assert told["storage_hard_consumed_bytes"][1] == of_state
+    assert scopes["storage_hard_consumed_bytes"][1] == of_state
 
 
 def test_the_page_of_findings_has_notes_and_cuts_long_tables() -> None:
     rows = Table(("topic", "refused"), tuple((f"<t{n}>" * 30, n) for n in range(5_000)), "t", "Refused")
-    found = of_log(
+    results = of_log(
         "What if", "Much.", {"log": "x"}, (rows, Table(("a",), (), "e", "Delayed")), ("Only & so.",)
     )
-    made = page(found)
+    made = page(results)
     assert len(made.encode()) <= MAX_BYTES
     assert "&lt;t0&gt;" in made
     assert "<t0>" not in made
     assert "1,000 of 5,000 rows" in made
     assert "Only &amp; so." in made
-    assert all("Only" in form for form in (markdown(found), to_json(found).decode()))
+    assert all("Only" in form for form in (markdown(results), to_json(results).decode()))

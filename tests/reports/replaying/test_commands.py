@@ -71,8 +71,8 @@ def test_without_java_the_remedy_is_printed(tmp_path: Path, monkeypatch: pytest.
 
 def test_names_from_a_log_are_plain_text_in_markdown_and_json() -> None:
     table = Table(("topic", "refused"), (("a|b\n# c", 1), (None, 2)), "t", "Rows")
-    found = of_log("What", "It.", {"log": "x"}, (table,), ("Note *this*.",))
-    assert "| a\\|b\\\\n\\# c | 1 |\n|  | 2 |" in markdown(found)
-    assert "- Note \\*this\\*." in markdown(found)
-    assert '"a|b\\n# c"' in to_json(found).decode()
-    assert from_json(to_json(found)) == found
+    results = of_log("What", "It.", {"log": "x"}, (table,), ("Note *this*.",))
+    assert "| a\\|b\\\\n\\# c | 1 |\n|  | 2 |" in markdown(results)
+    assert "- Note \\*this\\*." in markdown(results)
+    assert '"a|b\\n# c"' in to_json(results).decode()
+    assert from_json(to_json(results)) == results

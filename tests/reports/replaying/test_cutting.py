@@ -45,9 +45,9 @@ def second(row: dict[str, Any]) -> dict[str, Any]:
 
 def together(slices: Sequence[Sequence[dict[str, Any]]]) -> dict[tuple[Any, ...], dict[str, Any]]:
     """The counts of all slices by place and policy."""
-    told: dict[tuple[Any, ...], dict[str, Any]] = {}
+    counts: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in (row for rows in slices for row in rows):
-        known = told.setdefault((row["topic"], row["principal"], row["operation"], row["policy"]), {})
+        known = counts.setdefault((row["topic"], row["principal"], row["operation"], row["policy"]), {})
         for name, value in row.items():
             if name in ("current", "limit"):
                 continue
@@ -56,7 +56,7 @@ def together(slices: Sequence[Sequence[dict[str, Any]]]) -> dict[tuple[Any, ...]
                 known[name] = max(before, value) if name.startswith("longest") else before + value
         share = (row["current"] or 0) / (row["limit"] or 1)
         known["worst"] = max(known.get("worst", 0), share)
-    return told
+    return counts
 
 
 @st.composite
@@ -109,21 +109,21 @@ def test_slices_give_what_the_whole_gives(steps: list[tuple[Any, ...]], policies
 
 def pauses(topic: str = recorded.TOPIC, seed: int = 1) -> list[dict[str, Any]]:
     """Six minutes, each of which begins with some operations."""
-    told = random.Random(seed)
+    rng = random.Random(seed)
     return [
         recorded.decision(
-            minute * 60 * S + told.randrange(3 * S),
-            told.choice(["allow", "reject"]),
+            minute * 60 * S + rng.randrange(3 * S),
+            rng.choice(["allow", "reject"]),
             topic=topic,
-            principal=told.choice(["User:a", "User:b"]),
+            principal=rng.choice(["User:a", "User:b"]),
         )
         for minute in range(6)
         for _ in range(6)
     ]
 
 
-def told(found: Replay) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row) for row in found.frame.collect()), key=str)
+def sorted_rows(replayed: Replay) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in replayed.frame.collect()), key=str)
 
 
 @pytest.mark.parametrize("on_limit", ["delay", "reject"])
@@ -136,7 +136,7 @@ def test_a_log_with_pauses_is_cut_with_the_same_result(
     whole, cut = (replay(spark, tmp_path / "log", tried, rows) for rows in (1_000, SLICE_ROWS))
     starts = cuts(cut.demand, tried, SLICE_ROWS).starts
     assert [len(of_topic) for of_topic in starts.values()] == [5, 5]
-    assert told(cut) == told(whole)
+    assert sorted_rows(cut) == sorted_rows(whole)
     assert {row[1] for row in findings(cut).tables()["scope"].rows} == {"exact"}
     assert not cut.long_tasks
 
@@ -176,9 +176,9 @@ def test_refused_operations_leave_no_more_than_an_empty_bucket(
 def test_a_long_topic_that_is_not_cut_is_told(tmp_path: Path, policies: str, mark: Mark, why: str) -> None:
     pause_us = S if why.startswith("no pause") else 60 * S
     rows = [door.row(START_US + n * pause_us, mark=mark) for n in range(4 * SLICE_ROWS)]
-    found = found_in(candidate(tmp_path, policies), rows)
-    assert not found.starts
-    [note] = found.notes
+    cut = found_in(candidate(tmp_path, policies), rows)
+    assert not cut.starts
+    [note] = cut.notes
     assert note.startswith(f"12 rows of {door.TOPIC} are replayed by one task, as {why}")
 
 
@@ -190,6 +190,6 @@ def test_plugins_that_did_not_come_with_the_product_keep_topics_whole(tmp_path: 
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(tmp_path)
-        found = found_in(candidate(tmp_path, REJECT, "plugins: [remembering]\n"), rows)
-    assert not found.starts
-    assert "may depend on all that came before" in found.notes[0]
+        cut = found_in(candidate(tmp_path, REJECT, "plugins: [remembering]\n"), rows)
+    assert not cut.starts
+    assert "may depend on all that came before" in cut.notes[0]

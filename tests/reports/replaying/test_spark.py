@@ -60,8 +60,8 @@ def test_a_full_log_under_its_own_policies_changes_nothing(
 ) -> None:
     refused = record(tmp_path / "log", tried, "full")
     rows = replay(spark, tmp_path / "log", tried).frame.collect()
-    found = {topic: sum(row["refused"] for row in rows if row["topic"] == topic) for topic in refused}
-    assert found == refused
+    again = {topic: sum(row["refused"] for row in rows if row["topic"] == topic) for topic in refused}
+    assert again == refused
     assert sum(refused.values()) > 100
     assert sum(row["operations"] for row in rows) == OPERATIONS
     assert sum(row["newly_refused"] + row["no_longer_refused"] for row in rows) == 0
@@ -71,8 +71,8 @@ def test_the_bounds_of_a_summary_hold_what_was_refused(
     spark: SparkSession, tmp_path: Path, tried: Candidate
 ) -> None:
     refused = record(tmp_path / "log", tried, "summary")
-    found = findings(replay(spark, tmp_path / "log", tried))
-    by_topic = found.tables()["refused"]
+    results = findings(replay(spark, tmp_path / "log", tried))
+    by_topic = results.tables()["refused"]
     place = {name: by_topic.columns.index(name) for name in ("topic", "at least", "at most")}
     for row in by_topic.rows:
         low, high = (row[place[name]] for name in ("at least", "at most"))
@@ -80,7 +80,7 @@ def test_the_bounds_of_a_summary_hold_what_was_refused(
         assert isinstance(high, int)
         assert low <= refused[str(row[place["topic"]])] <= high
         assert high - low < OPERATIONS / 2
-    assert any("windows of 100 ms" in note for note in found.notes)
+    assert any("windows of 100 ms" in note for note in results.notes)
 
 
 def test_attachments_and_delays_are_reported_by_topic_and_principal(
@@ -94,8 +94,8 @@ def test_attachments_and_delays_are_reported_by_topic_and_principal(
     asked: dict[str, Any] = {"policy": "max_delivery_delay", "current": 9000.0, "limit": 5000.0}
     rows += [recorded.decision(2 * S, "reject", **asked)]
     recorded.write_decisions(tmp_path / "log", rows)
-    found = findings(replay(spark, tmp_path / "log", candidate(tmp_path, limits)))
-    tables = found.tables()
+    results = findings(replay(spark, tmp_path / "log", candidate(tmp_path, limits)))
+    tables = results.tables()
     by_principal = {row[3]: row for row in tables["by_principal"].rows}
     assert set(by_principal) == {"User:2", "User:3"}
     assert {row[4] for row in by_principal.values()} == {"connection_rate_limit"}
@@ -111,4 +111,4 @@ def test_attachments_and_delays_are_reported_by_topic_and_principal(
         "fixed_delivery_delay": "in part",
         "max_delivery_delay": "in part",
     }
-    assert any(note.startswith("fixed_delivery_delay: in part") for note in found.notes)
+    assert any(note.startswith("fixed_delivery_delay: in part") for note in results.notes)

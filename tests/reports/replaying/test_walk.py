@@ -62,13 +62,13 @@ def test_replayed_traffic_is_decided_as_the_engine_decides_it(steps: list[Arriva
         free = candidate(Path(folder), "max_message_size: 0")
         tried = candidate(Path(folder), policies + "\n")
     expected = Door(tried).play(came)
-    found = replay(tried, Door(free).play(came).rows)
-    assert total(found, "operations") == len(came)
-    assert total(found, "refused") == total(found, "newly_refused") == len(expected.refused)
-    assert total(found, "delayed") == total(found, "newly_delayed") == len(expected.delayed)
-    assert total(found, "delay_ns") == sum(late for late, _ in expected.delayed)
+    outcomes = replay(tried, Door(free).play(came).rows)
+    assert total(outcomes, "operations") == len(came)
+    assert total(outcomes, "refused") == total(outcomes, "newly_refused") == len(expected.refused)
+    assert total(outcomes, "delayed") == total(outcomes, "newly_delayed") == len(expected.delayed)
+    assert total(outcomes, "delay_ns") == sum(late for late, _ in expected.delayed)
     for client in {arrival[2] for arrival in came}:
-        of_client = [each for each in found if each["principal"] == client]
+        of_client = [each for each in outcomes if each["principal"] == client]
         assert total(of_client, "refused") == sum(arrival[2] == client for arrival in expected.refused)
 
 
@@ -80,11 +80,11 @@ def test_a_log_of_the_engine_replayed_under_its_own_policies_changes_nothing(
     with TemporaryDirectory() as folder:
         tried = candidate(Path(folder), policies)
     recorded = Door(tried).play(list(arrivals(steps)))
-    found = replay(tried, recorded.rows)
-    assert total(found, "operations") == len(steps)
-    assert total(found, "refused") == total(found, "recorded_refused") == len(recorded.refused)
+    outcomes = replay(tried, recorded.rows)
+    assert total(outcomes, "operations") == len(steps)
+    assert total(outcomes, "refused") == total(outcomes, "recorded_refused") == len(recorded.refused)
     for name in ("newly_refused", "no_longer_refused", "no_longer_delayed"):
-        assert total(found, name) == 0, name
+        assert total(outcomes, name) == 0, name
 
 
 def test_refused_attachments_are_bounded_by_clients_that_leave_or_stay(tmp_path: Path) -> None:
@@ -96,11 +96,13 @@ def test_refused_attachments_are_bounded_by_clients_that_leave_or_stay(tmp_path:
         row(START_US + 3, "attach_producer", "cleo", 0, 0, Mark.OTHER),
         row(START_US + 4, "attach_producer", "anna", 0, 0, Mark.REFUSED),
     ]
-    found = [each for each in replay(tried, rows) if each["policy"]]
-    told = {each["principal"]: (each["refused"], each["refused_low"], each["refused_high"]) for each in found}
+    outcomes = [each for each in replay(tried, rows) if each["policy"]]
+    refused = {
+        each["principal"]: (each["refused"], each["refused_low"], each["refused_high"]) for each in outcomes
+    }
     # ben comes while anna is there; cleo has the place that anna left, if she did.
-    assert told == {"ben": (1, 1, 1), "cleo": (0, 0, 1), "anna": (1, 1, 1)}
-    assert total(found, "newly_refused") == 1
+    assert refused == {"ben": (1, 1, 1), "cleo": (0, 0, 1), "anna": (1, 1, 1)}
+    assert total(outcomes, "newly_refused") == 1
 
 
 def test_a_batch_may_hold_a_message_that_is_too_large(tmp_path: Path) -> None:
@@ -111,28 +113,28 @@ def test_a_batch_may_hold_a_message_that_is_too_large(tmp_path: Path) -> None:
         row(START_US + 2, messages=2, nbytes=300),
         row(START_US + 3, messages=2, nbytes=100),
     ]
-    (found,) = (each for each in replay(tried, rows) if each["policy"])
-    assert (found["refused"], found["refused_low"], found["refused_high"]) == (2, 2, 3)
-    assert (found["current"], found["limit"]) == (150, 100)
+    (outcomes,) = (each for each in replay(tried, rows) if each["policy"])
+    assert (outcomes["refused"], outcomes["refused_low"], outcomes["refused_high"]) == (2, 2, 3)
+    assert (outcomes["current"], outcomes["limit"]) == (150, 100)
 
 
 def test_a_window_is_bounded_by_a_burst_and_by_even_arrival(tmp_path: Path) -> None:
     tried = candidate(
         tmp_path, "max_publish_rate: 100\nburst_seconds: 0.5\non_limit: {max_publish_rate: reject}"
     )
-    (found,) = (each for each in replay(tried, [window(START_US, 70, 70, 7000)]) if each["policy"])
+    (outcomes,) = (each for each in replay(tried, [window(START_US, 70, 70, 7000)]) if each["policy"])
     # 50 are in the bucket, 10 come within the 100 ms: between 50 and 60 of 70 pass.
-    assert (found["refused_low"], found["refused_high"]) == (10, 20)
-    assert 10 <= found["refused"] <= 20
-    assert found["principal"] is None
+    assert (outcomes["refused_low"], outcomes["refused_high"]) == (10, 20)
+    assert 10 <= outcomes["refused"] <= 20
+    assert outcomes["principal"] is None
 
 
 def test_the_delay_of_a_window_is_bounded(tmp_path: Path) -> None:
     tried = candidate(tmp_path, "max_publish_rate: 100\nburst_seconds: 0.5")
-    (found,) = (each for each in replay(tried, [window(START_US, 70, 70, 7000)]) if each["policy"])
-    assert (found["delayed_low"], found["delayed_high"]) == (10, 20)
-    assert (found["longest_delay_low_ns"], found["longest_delay_high_ns"]) == (100_000_000, 200_000_000)
-    assert 100_000_000 <= found["longest_delay_ns"] <= 200_000_001
+    (outcomes,) = (each for each in replay(tried, [window(START_US, 70, 70, 7000)]) if each["policy"])
+    assert (outcomes["delayed_low"], outcomes["delayed_high"]) == (10, 20)
+    assert (outcomes["longest_delay_low_ns"], outcomes["longest_delay_high_ns"]) == (100_000_000, 200_000_000)
+    assert 100_000_000 <= outcomes["longest_delay_ns"] <= 200_000_001
 
 
 @settings(max_examples=60, deadline=None)
@@ -159,9 +161,9 @@ def test_the_bounds_of_windows_hold_wherever_operations_lie_in_them(
             f"max_publish_rate: {limit}\nburst_seconds: 0.25\non_limit: {{max_publish_rate: {on_limit}}}",
         )
     seen = Door(tried).play(came)
-    found = [each for each in replay(tried, rows) if each["policy"]]
-    assert total(found, "refused_low") <= len(seen.refused) <= total(found, "refused_high")
-    assert total(found, "delayed_low") <= len(seen.delayed) <= total(found, "delayed_high")
+    outcomes = [each for each in replay(tried, rows) if each["policy"]]
+    assert total(outcomes, "refused_low") <= len(seen.refused) <= total(outcomes, "refused_high")
+    assert total(outcomes, "delayed_low") <= len(seen.delayed) <= total(outcomes, "delayed_high")
 
 
 def test_an_exempt_principal_is_not_refused(tmp_path: Path) -> None:
@@ -171,8 +173,8 @@ def test_an_exempt_principal_is_not_refused(tmp_path: Path) -> None:
         "  exempt: {principals: [anna]}\n",
     )
     rows = [row(START_US + at, client=client) for at in range(3) for client in ("anna", "ben")]
-    found = replay(tried, rows)
-    assert {each["principal"]: each["refused"] for each in found if each["policy"]} == {"ben": 2}
+    outcomes = replay(tried, rows)
+    assert {each["principal"]: each["refused"] for each in outcomes if each["policy"]} == {"ben": 2}
 
 
 def test_operations_held_too_long_are_refused(tmp_path: Path) -> None:
@@ -242,8 +244,8 @@ def test_a_quota_over_all_topics_decides_nothing_as_topics_are_replayed_apart(
 ) -> None:
     policy = quota.removeprefix("ceiling: {").partition(":")[0]
     tried = candidate(tmp_path, f"{quota}\nmax_publish_rate: 2\non_limit: {{max_publish_rate: reject}}")
-    found = replay(tried, [row(START_US + at) for at in range(3)])
-    assert {each["policy"]: each["refused"] for each in found if each["policy"]} == {"max_publish_rate": 1}
+    outcomes = replay(tried, [row(START_US + at) for at in range(3)])
+    assert {each["policy"]: each["refused"] for each in outcomes if each["policy"]} == {"max_publish_rate": 1}
     assert policy in tried.left_out
 
 

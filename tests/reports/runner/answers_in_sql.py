@@ -91,8 +91,8 @@ _OF_REFUSALS = ("refused by it", "refused, unclear by whom", "refused otherwise"
 def check(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any]) -> int:
     """Compare the figures of a trial, after `attribution_in_sql.attribute`; the number of those compared."""
     expected = _figures(base, trial)
-    told = {name: row[name] or 0 for name in expected}
-    assert told == expected, (trial, row)
+    figures = {name: row[name] or 0 for name in expected}
+    assert figures == expected, (trial, row)
     return len(expected)
 
 
@@ -111,13 +111,13 @@ def _figures(base: duckdb.DuckDBPyConnection, trial: Trial) -> dict[str, Any]:
     times = {name: round(at.timestamp() * 1e6) for name, at in (("begin", trial.start), ("end", trial.end))}
     family = measured_as(trial).family
     if family is Family.UNACKED:
-        found = base.execute(_UNACKED, {**given, **times}).fetchone() or ()
-        return dict(zip(_OF_UNACKED, (value or 0 for value in found), strict=True))
+        values = base.execute(_UNACKED, {**given, **times}).fetchone() or ()
+        return dict(zip(_OF_UNACKED, (value or 0 for value in values), strict=True))
     limit = {"limit": trial.limit}
     if family is not Family.COUNT:
         of_message = {"phase": trial.phase, "bytes": family is Family.SIZE}
-        found = base.execute(_SINGLE, {**given, **limit, **of_message}).fetchone() or ()
-        return dict(zip(_OF_SINGLE, (value or 0 for value in found), strict=True))
+        values = base.execute(_SINGLE, {**given, **limit, **of_message}).fetchone() or ()
+        return dict(zip(_OF_SINGLE, (value or 0 for value in values), strict=True))
     kind = {
         "role": "producer" if trial.policy == PRODUCERS else "consumer",
         "subscription": trial.subscription,

@@ -84,7 +84,7 @@ def attribute(
     _table(
         base,
         "words (place int, word text, policy text)",
-        [(place, *told) for place, told in enumerate(texts())],
+        [(place, *words) for place, words in enumerate(texts())],
     )
     # A refusal without a code may be of any policy on clients of its kind.
     _table(

@@ -253,18 +253,18 @@ def _whole(path: Path) -> bool:
 def _delivery(base: duckdb.DuckDBPyConnection, results: Results) -> int:
     table = results.tables()["delivery"]
     place = table.columns.index("lost")
-    told = [(*row[:place], row[place] + row[place + 1], *row[place + 2 :]) for row in table.rows]  # type: ignore[operator]
-    assert sorted(told, key=str) == sorted(base.execute(_DELIVERY).fetchall(), key=str)
-    return len(told) * (len(table.columns) - place + 2)
+    rows = [(*row[:place], row[place] + row[place + 1], *row[place + 2 :]) for row in table.rows]  # type: ignore[operator]
+    assert sorted(rows, key=str) == sorted(base.execute(_DELIVERY).fetchall(), key=str)
+    return len(rows) * (len(table.columns) - place + 2)
 
 
 def _holds(base: duckdb.DuckDBPyConnection, results: Results) -> int:
     expected = base.execute(_HOLDS).fetchall()
     table = results.tables().get("holds")
     rows = sorted(table.rows, key=str) if table else []
-    for row, told in zip(rows, sorted(expected, key=str), strict=True):
-        assert row[:5] == told[:5]
-        assert row[5:] == pytest.approx(told[5:])
+    for row, own in zip(rows, sorted(expected, key=str), strict=True):
+        assert row[:5] == own[:5]
+        assert row[5:] == pytest.approx(own[5:])
     return 3 * len(rows)
 
 
@@ -313,22 +313,22 @@ def _rate(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], ra
         assert row["admitted"] is None
         return 1
     limits = {name: rates[name] for name in ("rate", "burst")}
-    told: dict[str, Any] = {"admitted": admitted}
+    figures: dict[str, Any] = {"admitted": admitted}
     if rates["first"] or row["seen by"] == "log":  # of later ones clients also see what was on its way
         base.execute(_MOMENTS, {"log": row["seen by"] == "log"})
-        [told["largest excess"]] = base.execute(_EXCESS, limits).fetchone() or [None]
+        [figures["largest excess"]] = base.execute(_EXCESS, limits).fetchone() or [None]
     clients, jain = base.execute(_JAIN).fetchone() or (None, None)
     if clients:
-        told |= {"clients": clients, "Jain": jain}
-    told |= zip(
+        figures |= {"clients": clients, "Jain": jain}
+    figures |= zip(
         ("engage", "release"),
         base.execute(_ENGAGED, {**limits, "length": rates["length"]}).fetchone() or (),
         strict=True,
     )
-    for name, value in told.items():
+    for name, value in figures.items():
         expected = value if value is None else pytest.approx(value, abs=1e-6)
         assert row[name] == expected, (trial, row["seen by"], name, row[name], value)
-    return len(told)
+    return len(figures)
 
 
 def _judged(base: duckdb.DuckDBPyConnection, trial: Trial, row: dict[str, Any], *, full: bool) -> int:

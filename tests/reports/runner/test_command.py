@@ -15,7 +15,7 @@ from sluicegate_reports.runner.command import compare
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "remedy"),
     [
         (["run"], "Missing argument 'SCENARIO'"),
         (["run", "mixd"], "one of count-limits"),
@@ -34,10 +34,10 @@ from sluicegate_reports.runner.command import compare
         (["run", "mixed", "--fast"], "No such option"),
     ],
 )
-def test_wrong_options_end_with_two_and_a_remedy(arguments: list[str], told: str) -> None:
+def test_wrong_options_end_with_two_and_a_remedy(arguments: list[str], remedy: str) -> None:
     done = CliRunner().invoke(compare, arguments)
     assert done.exit_code == 2, done.output
-    assert told in " ".join(done.output.split())
+    assert remedy in " ".join(done.output.split())
 
 
 def test_a_scenario_with_mistakes_ends_with_two_and_all_of_them(tmp_path: Path) -> None:

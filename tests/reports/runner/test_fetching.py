@@ -107,11 +107,11 @@ def test_without_a_name_all_are_fetched(machine: Machine, run: Run) -> None:
 def test_java_takes_the_users_options_for_maven_over_ours(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = machine.cache / "options"
-    machine.put("mvn", f"{_MAVEN}\necho $MAVEN_OPTS >{told}")
+    options = machine.cache / "options"
+    machine.put("mvn", f"{_MAVEN}\necho $MAVEN_OPTS >{options}")
     monkeypatch.setenv("MAVEN_OPTS", "-Xmx99m")
     fetch(jars.KAFKA, print)
-    *ours, last = told.read_text().split()
+    *ours, last = options.read_text().split()
     assert (last, bool(ours)) == ("-Xmx99m", True)
 
 

@@ -86,11 +86,11 @@ def test_a_mistake_is_reported_with_place_and_remedy(
     assert old in GOOD
     with pytest.raises(ConfigErrors) as refused:
         load(tmp_path, GOOD.replace(old, new, 1))
-    found = [error for error in refused.value.errors if message in error.message]
-    assert found, refused.value.render()
-    assert found[0].line == line
-    assert found[0].column >= 1
-    assert remedy in found[0].remedy
+    errors = [error for error in refused.value.errors if message in error.message]
+    assert errors, refused.value.render()
+    assert errors[0].line == line
+    assert errors[0].column >= 1
+    assert remedy in errors[0].remedy
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:

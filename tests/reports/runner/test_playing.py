@@ -26,7 +26,7 @@ READER = {"name": "reader", "topic": "orders"}
 ATTACHING = ("attach_refused", "attached", "detached")
 
 
-class Told(list[dict[str, Any]]):
+class Played(list[dict[str, Any]]):
     """Rows of observations, in the order of time."""
 
     ended_s = 0.0
@@ -41,7 +41,7 @@ def written(directory: Path) -> list[dict[str, Any]]:
     return [row for file in directory.rglob("*.parquet") for row in pq.ParquetFile(file).read().to_pylist()]
 
 
-def told(directory: Path, behaviour: Behaviour, asks_delays: bool = False, **scenario: Any) -> Told:
+def played(directory: Path, behaviour: Behaviour, asks_delays: bool = False, **scenario: Any) -> Played:
     made = plan_of(**{"phases": PHASES, "drain": 100, **scenario})
     plan = replace(made, directory=str(directory), asks_delays=asks_delays)
     loop = VirtualLoop()
@@ -54,9 +54,9 @@ def told(directory: Path, behaviour: Behaviour, asks_delays: bool = False, **sce
     done = ("consumer", "acknowledged")
     kinds = ("consumed" if (row["role"], row["event"]) == done else row["event"] for row in rows)
     assert Counter(kinds) == watch.counts
-    found = Told(sorted(rows, key=lambda row: row["time"]))
-    found.ended_s = loop.time()
-    return found
+    played = Played(sorted(rows, key=lambda row: row["time"]))
+    played.ended_s = loop.time()
+    return played
 
 
 def source(**more: Any) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ def source(**more: Any) -> list[dict[str, Any]]:
 
 
 def test_each_message_is_sent_once_acknowledged_and_delivered(tmp_path: Path) -> None:
-    rows = told(tmp_path, Behaviour(), producers=source(), consumers=[READER])
+    rows = played(tmp_path, Behaviour(), producers=source(), consumers=[READER])
     sent = rows.of("sent")
     assert 50 <= len(sent) <= 60
     numbers = list(range(len(sent)))
@@ -84,7 +84,7 @@ def test_acknowledgements_are_recorded_before_they_are_sent_and_as_late_as_confi
 ) -> None:
     behaviour = Behaviour(acknowledged=0)
     reader = {**READER, "acknowledge_after": 100}
-    rows = told(tmp_path, behaviour, producers=source(), consumers=[reader])
+    rows = played(tmp_path, behaviour, producers=source(), consumers=[reader])
     told_of = rows.of("acknowledged", role="consumer")
     assert len(told_of) == behaviour.acknowledged
     assert len(told_of) > 40
@@ -100,56 +100,56 @@ def test_the_end_waits_for_what_a_consumer_lacks_and_not_for_what_nobody_reads(
 ) -> None:
     topics = [{"name": "orders"}, {"name": "other"}]
     consumers = [{**READER, "topic": read}]
-    rows = told(tmp_path, Behaviour(lose=True), topics=topics, producers=source(), consumers=consumers)
+    rows = played(tmp_path, Behaviour(lose=True), topics=topics, producers=source(), consumers=consumers)
     assert rows.of("acknowledged")
     assert least_s < rows.ended_s < most_s
 
 
 def test_attaching_and_leaving_clients_record_how_long_they_tried(tmp_path: Path) -> None:
-    rows = told(tmp_path, Behaviour(refuse_attach=1), producers=source(retry=50, stop=200))
+    rows = played(tmp_path, Behaviour(refuse_attach=1), producers=source(retry=50, stop=200))
     assert [row["event"] for row in rows if row["event"] in ATTACHING] == list(ATTACHING)
     assert all(row["latency_ns"] >= 0 for row in rows if row["event"] in ATTACHING)
 
 
 def test_a_refused_client_tries_again_if_configured(tmp_path: Path) -> None:
-    rows = told(tmp_path, Behaviour(refuse_attach=2), producers=source(retry=50))
+    rows = played(tmp_path, Behaviour(refuse_attach=2), producers=source(retry=50))
     assert [(row["code"], row["text"]) for row in rows.of("attach_refused")] == [("FULL", "no room")] * 2
     assert len(rows.of("attached")) == 1
     assert rows.of("sent")
 
 
 def test_a_client_without_an_answer_keeps_trying_and_counts_as_not_refused(tmp_path: Path) -> None:
-    rows = told(tmp_path, Behaviour(fail_attach=5), producers=source(), consumers=[READER])
+    rows = played(tmp_path, Behaviour(fail_attach=5), producers=source(), consumers=[READER])
     assert not rows.of("attach_refused")
     assert len(rows.of("attached")) == 2
     assert rows.of("received")
 
 
 def test_a_client_that_never_gets_an_answer_records_its_last_error_at_the_end(tmp_path: Path) -> None:
-    rows = told(tmp_path, Behaviour(fail_attach=10_000), producers=source(), consumers=[READER])
+    rows = played(tmp_path, Behaviour(fail_attach=10_000), producers=source(), consumers=[READER])
     assert [(row["event"], row["code"], row["text"]) for row in rows] == [
         ("attach_refused", "NoBroker", "not reachable")
     ] * 2
 
 
 def test_a_client_records_the_time_since_its_first_attempt_without_an_answer(tmp_path: Path) -> None:
-    rows = told(tmp_path, Behaviour(fail_attach=1), producers=source())
+    rows = played(tmp_path, Behaviour(fail_attach=1), producers=source())
     assert [row["latency_ns"] >= 8_000_000_000 for row in rows.of("attached")] == [True]
 
 
 def test_a_client_that_starts_after_the_end_records_nothing(tmp_path: Path) -> None:
     late = {"start": "5s"}
-    assert not told(tmp_path, Behaviour(), producers=source(**late), consumers=[{**READER, **late}])
+    assert not played(tmp_path, Behaviour(), producers=source(**late), consumers=[{**READER, **late}])
 
 
 def test_a_refused_client_does_not_retry_after_its_stop(tmp_path: Path) -> None:
     stay = {"stop": 200, "retry": 150}
-    rows = told(tmp_path, Behaviour(refuse_attach=9), producers=source(**stay), consumers=[])
+    rows = played(tmp_path, Behaviour(refuse_attach=9), producers=source(**stay), consumers=[])
     assert [row["event"] for row in rows] == ["attach_refused"] * 2
 
 
 def test_a_refused_client_that_does_not_retry_sends_nothing(tmp_path: Path) -> None:
-    rows = told(tmp_path, Behaviour(refuse_attach=1), producers=source())
+    rows = played(tmp_path, Behaviour(refuse_attach=1), producers=source())
     assert [row["event"] for row in rows] == ["attach_refused"]
 
 
@@ -160,7 +160,7 @@ def test_a_refused_first_message_may_count_as_a_refused_producer(
     code: str, first: str, more: bool, tmp_path: Path
 ) -> None:
     behaviour = Behaviour(by_publishing=True, refuse=code)
-    rows = told(tmp_path, behaviour, producers=source())
+    rows = played(tmp_path, behaviour, producers=source())
     assert len(rows.of(first)) == 1
     assert {row["code"] for row in rows.of("refused")} == {code}
     assert (len(rows.of("sent")) > 1) is more
@@ -168,7 +168,7 @@ def test_a_refused_first_message_may_count_as_a_refused_producer(
 
 def test_unanswered_messages_fail_and_pending_ones_stay_bounded(tmp_path: Path) -> None:
     behaviour = Behaviour(hang=True)
-    rows = told(tmp_path, behaviour, producers=source(in_flight=7))
+    rows = played(tmp_path, behaviour, producers=source(in_flight=7))
     assert len(rows.of("sent")) == len(rows.of("failed", code="NoAnswer")) == behaviour.most_waiting == 7
     assert rows.of("acknowledged") == []
     # 0.6 s of phases and 0.1 s of drain: the first waited all that time.
@@ -176,14 +176,14 @@ def test_unanswered_messages_fail_and_pending_ones_stay_bounded(tmp_path: Path) 
 
 
 def test_as_fast_as_answers_come_is_faster_than_any_rate(tmp_path: Path) -> None:
-    rows = told(tmp_path, Behaviour(), producers=source(rate=0))
+    rows = played(tmp_path, Behaviour(), producers=source(rate=0))
     assert len(rows.of("sent")) > 200
     assert len(rows.of("acknowledged")) == len(rows.of("sent"))
 
 
 def test_clients_attach_and_leave_on_schedule(tmp_path: Path) -> None:
     producers = [*source(stop=200), {"name": "late", "topic": "orders", "rate": 100, "start": 350}]
-    rows = told(tmp_path, Behaviour(), producers=producers, consumers=[{**READER, "start": 350}])
+    rows = played(tmp_path, Behaviour(), producers=producers, consumers=[{**READER, "start": 350}])
     left = rows.of("detached", client="source")[0]["time"]
     assert max(row["time"] for row in rows.of("sent", client="source")) < left
     assert left < rows.of("attached", client="late")[0]["time"]
@@ -195,26 +195,26 @@ def test_clients_attach_and_leave_on_schedule(tmp_path: Path) -> None:
 def test_a_silent_phase_has_no_messages(tmp_path: Path) -> None:
     silent = [{"producer": "source", "silent": True}]
     phases = [{**PHASES[0], "rates": silent}, PHASES[1]]
-    rows = told(tmp_path, Behaviour(), producers=source(), phases=phases)
+    rows = played(tmp_path, Behaviour(), producers=source(), phases=phases)
     assert {row["scenario"] for row in rows.of("sent")} == {"two"}
     assert rows.of("attached")[0]["scenario"] == "one"
 
 
 def test_an_unanswered_attachment_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playing, "_ATTACH_S", 0.05)
-    rows = told(tmp_path, Behaviour(hang_attach=True), producers=source(), consumers=[READER])
+    rows = played(tmp_path, Behaviour(hang_attach=True), producers=source(), consumers=[READER])
     assert [(row["event"], row["code"]) for row in rows] == [("attach_refused", "NoAnswer")] * 2
     assert {row["client"] for row in rows} == {"source", "reader"}
 
 
 def test_an_unanswered_first_message_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(playing, "_ATTACH_S", 0.05)
-    rows = told(tmp_path, Behaviour(hang=True, by_publishing=True), producers=source())
+    rows = played(tmp_path, Behaviour(hang=True, by_publishing=True), producers=source())
     assert sorted(row["event"] for row in rows) == ["attach_refused", "failed", "sent"]
 
 
 def test_errors_are_recorded_as_the_client_library_raises_them(tmp_path: Path) -> None:
-    rows = told(tmp_path, Behaviour(bug="no such thing"), producers=source())
+    rows = played(tmp_path, Behaviour(bug="no such thing"), producers=source())
     assert {(row["code"], row["text"]) for row in rows.of("failed")} == {("LookupError", "no such thing")}
     assert len(rows.of("failed")) == len(rows.of("sent")) > 1
 
@@ -223,7 +223,7 @@ def test_errors_are_recorded_as_the_client_library_raises_them(tmp_path: Path) -
 def test_a_delay_is_recorded_only_where_clients_can_request_one(
     can: bool, told_ms: set[int | None], tmp_path: Path
 ) -> None:
-    rows = told(tmp_path, Behaviour(), can, producers=source(delay=250))
+    rows = played(tmp_path, Behaviour(), can, producers=source(delay=250))
     assert {row["delay_ms"] for row in rows.of("sent")} == told_ms
 
 

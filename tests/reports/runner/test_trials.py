@@ -28,10 +28,10 @@ def tried(
 def test_a_rate_is_tried_in_each_phase_and_saturated_where_more_is_asked_for() -> None:
     rates = [{"producer": "source", "rate": 100}]
     phases = [{"name": "one", "duration": "2s"}, {"name": "two", "duration": "3s", "rates": rates}]
-    found = tried(plan_of(phases=phases), max_publish_rate=50)
-    assert [(each.phase, each.saturated) for each in found] == [("one", False), ("two", True)]
-    assert (found[1].start, found[1].end) == (BEGAN + timedelta(seconds=3), BEGAN + timedelta(seconds=6))
-    assert found[0].topic == "default.orders--proxy-1"
+    made = tried(plan_of(phases=phases), max_publish_rate=50)
+    assert [(each.phase, each.saturated) for each in made] == [("one", False), ("two", True)]
+    assert (made[1].start, made[1].end) == (BEGAN + timedelta(seconds=3), BEGAN + timedelta(seconds=6))
+    assert made[0].topic == "default.orders--proxy-1"
 
 
 def test_bytes_saturate_by_size() -> None:
@@ -41,8 +41,8 @@ def test_bytes_saturate_by_size() -> None:
 
 def test_messages_held_by_a_publish_rate_do_not_saturate_the_dispatch() -> None:
     plan = plan_of(consumers=[{"name": "reader", "topic": "orders"}])
-    found = tried(plan, max_dispatch_rate=10, max_publish_rate=9)
-    assert {each.policy: each.saturated for each in found} == {
+    made = tried(plan, max_dispatch_rate=10, max_publish_rate=9)
+    assert {each.policy: each.saturated for each in made} == {
         "max_dispatch_rate": False,
         "max_publish_rate": True,
     }
@@ -51,8 +51,8 @@ def test_messages_held_by_a_publish_rate_do_not_saturate_the_dispatch() -> None:
 def test_the_stricter_of_a_message_and_a_byte_rate_is_saturated() -> None:
     # Twenty messages of 512 bytes are asked for each second.
     for messages, volume, saturated in ((5, 6 * 512, (True, False)), (6, 5 * 512, (False, True))):
-        found = tried(plan_of(), max_publish_rate=messages, max_publish_rate_bytes=volume)
-        assert {(each.policy, each.saturated) for each in found} == {
+        made = tried(plan_of(), max_publish_rate=messages, max_publish_rate_bytes=volume)
+        assert {(each.policy, each.saturated) for each in made} == {
             ("max_publish_rate", saturated[0]),
             ("max_publish_rate_bytes", saturated[1]),
         }
@@ -60,16 +60,16 @@ def test_the_stricter_of_a_message_and_a_byte_rate_is_saturated() -> None:
 
 def test_a_count_is_tried_where_clients_attach() -> None:
     producers = [{"name": "first", "topic": "orders"}, {"name": "late", "topic": "orders", "start": "3s"}]
-    found = tried(plan_of(producers=producers), max_producers_per_topic=1)
-    assert [each.phase for each in found] == ["one", "two"]
-    assert found[0].start == BEGAN  # they attach before the first phase
+    made = tried(plan_of(producers=producers), max_producers_per_topic=1)
+    assert [each.phase for each in made] == ["one", "two"]
+    assert made[0].start == BEGAN  # they attach before the first phase
     assert [each.phase for each in tried(plan_of(), max_producers_per_topic=1)] == ["one"]
 
 
 def test_each_subscription_is_tried() -> None:
     consumers = [{"name": "reader", "topic": "orders", "count": 2, "each": True, "subscription": "group"}]
-    found = tried(plan_of(consumers=consumers), max_subscription_dispatch_rate=5)
-    assert {each.subscription for each in found} == {"group-1", "group-2"}
+    made = tried(plan_of(consumers=consumers), max_subscription_dispatch_rate=5)
+    assert {each.subscription for each in made} == {"group-1", "group-2"}
 
 
 def test_a_requested_delay_is_tried_by_the_clients_that_request_it() -> None:
@@ -96,8 +96,8 @@ def test_a_policy_that_was_not_tried_says_why(
 
 def test_a_rate_over_all_topics_is_reported_as_missing() -> None:
     consumers = [{"name": "reader", "topic": "orders"}]
-    found = tried(plan_of(consumers=consumers), connection_rate_limit=5)
-    assert all("applies to all topics" in each.missing for each in found)
+    made = tried(plan_of(consumers=consumers), connection_rate_limit=5)
+    assert all("applies to all topics" in each.missing for each in made)
 
 
 def test_times_keep_their_microseconds() -> None:

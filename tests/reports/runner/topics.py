@@ -8,5 +8,5 @@ def scenario_name(topic: str) -> str:
 
     A name without a suffix, which no arm made, is given back as it is.
     """
-    head, found, _ = topic.rpartition(SEPARATOR)
-    return head.replace("/", ".").rpartition(".")[2] if found else topic
+    head, separator, _ = topic.rpartition(SEPARATOR)
+    return head.replace("/", ".").rpartition(".")[2] if separator else topic

@@ -12,9 +12,9 @@ class _Selector(selectors.EpollSelector):
     passed_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found = super().select(0 if timeout else timeout)
-        self.passed_s += _TURN_S if found or not timeout else timeout
-        return found
+        ready = super().select(0 if timeout else timeout)
+        self.passed_s += _TURN_S if ready or not timeout else timeout
+        return ready
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):

@@ -32,13 +32,13 @@ def put(log: Path, name: str, minutes: list[int], run: str = "r") -> Path:
 
 def minutes_in(folder: Path) -> dict[str, list[int]]:
     """What lies in each day's folder: minutes after midnight."""
-    found: dict[str, list[int]] = {}
+    minutes: dict[str, list[int]] = {}
     for file in sorted(folder.rglob("part-*.parquet")):
         times = pq.ParquetFile(file).read().column("time").to_pylist()
-        found.setdefault(file.parent.name, []).extend(
+        minutes.setdefault(file.parent.name, []).extend(
             int((time - _NIGHT).total_seconds()) // 60 for time in times
         )
-    return found
+    return minutes
 
 
 def test_rows_are_compacted_by_day_and_taken_once(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_an_interrupted_call_is_repeated(tmp_path: Path, monkeypatch: pytest.Mon
         compacting.compact(log, copy, _LATER, file_rows=1)
     monkeypatch.setattr(Place, "written", rename)
     compacting.compact(log, copy, _LATER, file_rows=1)
-    found = sorted(row for rows in minutes_in(copy).values() for row in rows)
-    assert found == [-2, -1, 0, 1]
+    compacted = sorted(row for rows in minutes_in(copy).values() for row in rows)
+    assert compacted == [-2, -1, 0, 1]
     assert all(not file.name.startswith(".") for file in copy.rglob("*.parquet"))
 
 

@@ -52,10 +52,10 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(("read", "log"), [(read_decisions, DECISIONS), (read_observations, OBSERVATIONS)])
 def test_logs_are_read_alike(spark: SparkSession, runs: tuple[Path, Path], read: Any, log: str) -> None:
-    expected, found = (read(run / log) for run in runs)
-    assert (found.left_out, found.statistics, found.files) == ((), expected.statistics, expected.files)
-    assert found.frame(spark).schema == expected.frame(spark).schema
-    assert rows(found.frame(spark)) == rows(expected.frame(spark))
+    expected, actual = (read(run / log) for run in runs)
+    assert (actual.left_out, actual.statistics, actual.files) == ((), expected.statistics, expected.files)
+    assert actual.frame(spark).schema == expected.frame(spark).schema
+    assert rows(actual.frame(spark)) == rows(expected.frame(spark))
 
 
 def test_a_comparison_finds_the_same(spark: SparkSession, runs: tuple[Path, Path]) -> None:

@@ -23,8 +23,8 @@ def later(tmp_path: Path) -> Path:
     log = tmp_path / "log"
     path = recorded.write_decisions(log, [recorded.decision(n) for n in range(3)])
     table = pq.read_table(path, schema=schema.SCHEMA)
-    told = {**(table.schema.metadata or {}), schema.VERSION_KEY: b"99"}
-    pq.write_table(pa.Table.from_arrays(table.columns, schema=table.schema.with_metadata(told)), path)
+    metadata = {**(table.schema.metadata or {}), schema.VERSION_KEY: b"99"}
+    pq.write_table(pa.Table.from_arrays(table.columns, schema=table.schema.with_metadata(metadata)), path)
     return log
 
 

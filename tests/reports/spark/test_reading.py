@@ -113,8 +113,8 @@ def test_unreadable_files_are_named_with_the_reason(spark: SparkSession, tmp_pat
     pq.write_table(wrong, whole.with_name("part-types.parquet"))
     log = read_decisions(tmp_path)
     assert (log.files, log.rows, log.frame(spark).count()) == (1, 3, 3)
-    found = reasons(log)
-    assert found.keys() == {
+    why = reasons(log)
+    assert why.keys() == {
         "part-cut.parquet",
         "part-empty.parquet",
         "part-text.parquet",
@@ -124,13 +124,13 @@ def test_unreadable_files_are_named_with_the_reason(spark: SparkSession, tmp_pat
         "part-later.parquet",
         "part-types.parquet",
     }
-    assert found["part-cut.parquet"].startswith("is damaged or cut short: ")
-    assert found["part-empty.parquet"] == "is empty"
-    assert found["notes.txt"] == "is no decision log: its name is not part-*.parquet"
-    assert found[".part-x.parquet.inprogress"].startswith("was not finished")
-    assert "lacks 'sluicegate.decisions.version'" in found["part-foreign.parquet"]
-    assert "schema version 99, this release reads up to 1" in found["part-later.parquet"]
-    assert found["part-types.parquet"] == "has columns of other types: time"
+    assert why["part-cut.parquet"].startswith("is damaged or cut short: ")
+    assert why["part-empty.parquet"] == "is empty"
+    assert why["notes.txt"] == "is no decision log: its name is not part-*.parquet"
+    assert why[".part-x.parquet.inprogress"].startswith("was not finished")
+    assert "lacks 'sluicegate.decisions.version'" in why["part-foreign.parquet"]
+    assert "schema version 99, this release reads up to 1" in why["part-later.parquet"]
+    assert why["part-types.parquet"] == "has columns of other types: time"
 
 
 def test_damage_that_arrow_says_nothing_of_is_named_by_its_kind(

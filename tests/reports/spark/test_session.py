@@ -54,12 +54,12 @@ def test_large_rows_come_to_python_a_few_at_a_time(spark: SparkSession) -> None:
     own = spark.newSession()
     own.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", "2147483647")
     large = own.range(0, 64, 1, 1).select(F.repeat(F.lit("x"), 1 << 20).alias("body"))
-    told = large.mapInArrow(sizes, "rows long, bytes long")
-    assert [row["rows"] for row in told.collect()] == [64]
+    frame = large.mapInArrow(sizes, "rows long, bytes long")
+    assert [row["rows"] for row in frame.collect()] == [64]
     with large_rows(own):
-        found = told.select("*").collect()
-    assert sum(row["rows"] for row in found) == 64
-    assert max(row["bytes"] for row in found) <= 6 << 20
+        rows = frame.select("*").collect()
+    assert sum(row["rows"] for row in rows) == 64
+    assert max(row["bytes"] for row in rows) <= 6 << 20
 
 
 _SAFE = """
@@ -114,8 +114,8 @@ def test_java_compiles_little_where_nobody_else_decides_how_it_starts(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     given = start_settings(frugal=True)
-    told = [
+    frame = [
         any("TieredStopAtLevel=1" in value for name, value in given.items() if part in name)
         for part in ("driver", "executor")
     ]
-    assert tuple(told) == compiles_little
+    assert tuple(frame) == compiles_little

@@ -42,8 +42,8 @@ def test_producers_by_hand() -> None:
 
 def judged(rows: list[Row], *trials: Trial, log: list[Row] | None = None) -> list[Row]:
     """The figures of each trial."""
-    told = frames.of_others(trials, rows, log)["attachments"]
-    return [counts.folded(r for r in told if r["trial"] == number) for number in range(len(trials))]
+    rows_of_trials = frames.of_others(trials, rows, log)["attachments"]
+    return [counts.folded(r for r in rows_of_trials if r["trial"] == number) for number in range(len(trials))]
 
 
 def test_subscriptions_and_consumers_by_hand() -> None:
@@ -92,9 +92,9 @@ def test_simultaneous_attempts_are_judged_by_what_is_certain() -> None:
         tried(9, "p7"),
         tried(9.1, "p8"),  # whichever came last: three are there
     ]
-    (found,) = judged(rows, trial("max_producers_per_topic", 2))
-    assert (found["refused"], found["wrongly_refused"]) == (3, 1)
-    assert (found["attached"], found["wrongly_admitted"], found["most"]) == (5, 1, 3)
+    (figures,) = judged(rows, trial("max_producers_per_topic", 2))
+    assert (figures["refused"], figures["wrongly_refused"]) == (3, 1)
+    assert (figures["attached"], figures["wrongly_admitted"], figures["most"]) == (5, 1, 3)
 
 
 def test_a_client_refused_by_the_broker_may_have_held_a_place_of_the_gate() -> None:
@@ -106,8 +106,8 @@ def test_a_client_refused_by_the_broker_may_have_held_a_place_of_the_gate() -> N
             9, "p4", "attach_refused", latency_ns=10**9, code="PolicyViolationError"
         ),  # p2 was away by then
     ]
-    (found,) = judged(rows, trial("max_producers_per_topic", 2))
-    assert (found["refused"], found["otherwise"], found["wrongly_refused"]) == (2, 1, 1)
+    (figures,) = judged(rows, trial("max_producers_per_topic", 2))
+    assert (figures["refused"], figures["otherwise"], figures["wrongly_refused"]) == (2, 1, 1)
 
 
 LIMITS = (
@@ -175,8 +175,8 @@ def rejection(policy: str = "max_consumers_per_topic", at_s: float = 5, **change
 def test_refusals_are_attributed_to_gate_or_broker(
     seen: Row, log: list[Row] | None, policies: list[str], how: str | None
 ) -> None:
-    found = frames.of_others(LIMITS, [seen], log)["attachments"]
-    assert {(tuple(row["policies"]), row["how"]) for row in found} == {(tuple(policies), how)}
+    figures = frames.of_others(LIMITS, [seen], log)["attachments"]
+    assert {(tuple(row["policies"]), row["how"]) for row in figures} == {(tuple(policies), how)}
 
 
 @pytest.mark.parametrize(
@@ -192,5 +192,5 @@ def test_native_codes_of_pulsar(code: str, policy: str, whose: str) -> None:
     native = {"system": "pulsar", "door": "native"}
     role = "producer" if policy == "max_producers_per_topic" else "consumer"
     seen = {**refused(code=code, role=role), **native}
-    (found,) = frames.of_others([trial(policy, 1, **native)], [seen])["attachments"]
-    assert (found["whose"], found["wrong"]) == (whose, whose == "own")
+    (figures,) = frames.of_others([trial(policy, 1, **native)], [seen])["attachments"]
+    assert (figures["whose"], figures["wrong"]) == (whose, whose == "own")

@@ -104,8 +104,8 @@ def test_each_decision_is_judged_as_the_bucket_answers(
         refused_ideally += not perfect.take(amount, time_us)
     for full in (True, False):
         wrong = oracle.judged(asked, rate, burst, slack_us, full=full)
-        found = ideal.judge(asked, rate, burst, slack_us, full=full)
-        assert found == Judged(passed_all, len(asked) - passed_all, *wrong, refused_ideally)
+        judged = ideal.judge(asked, rate, burst, slack_us, full=full)
+        assert judged == Judged(passed_all, len(asked) - passed_all, *wrong, refused_ideally)
 
 
 @given(requests, rates, bursts)
@@ -113,8 +113,8 @@ def test_what_is_wrongly_admitted_is_at_least_the_excess_over_the_law(
     asked: list[tuple[int, int]], rate: int, burst: int
 ) -> None:
     single = [(time_us, 1) for time_us, _ in asked]
-    found = ideal.judge(((time_us, 1, True) for time_us, _ in asked), rate, burst)
-    assert found.wrongly_admitted >= math.floor(oracle.overshoot(single, rate, burst))
+    judged = ideal.judge(((time_us, 1, True) for time_us, _ in asked), rate, burst)
+    assert judged.wrongly_admitted >= math.floor(oracle.overshoot(single, rate, burst))
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_refusals_after_an_earlier_phase_are_not_judged_wrong() -> None:
     # One a second is asked for twice a second by clients that have emptied the bucket of 10 before.
     requests = [(n * 500_000, 1, n % 2 == 1) for n in range(1, 20)]
     assert ideal.judge(requests, 1, 10).wrongly_refused == 1
-    found = ideal.judge(requests, 1, 10, full=False)
-    assert (found.wrongly_admitted, found.wrongly_refused) == (0, 0)
+    judged = ideal.judge(requests, 1, 10, full=False)
+    assert (judged.wrongly_admitted, judged.wrongly_refused) == (0, 0)
     # Of 3.5 s the first is needed for the first token.
     generous = [(n * 500_000, 1, False) for n in range(1, 10)]
     assert ideal.judge(generous, 1, 10, full=False).wrongly_refused == 3

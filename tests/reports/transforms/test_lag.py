@@ -25,7 +25,7 @@ def test_messages_in_transit_at_the_end_of_a_phase_arrive_in_the_next() -> None:
 
 
 def test_answers_after_the_end_are_in_transit() -> None:
-    told = [(9.9, 0.1), (10.1, 0.2), (10.2, 0.1), (10.0, 0.01)]
-    rows = [{"at": at_s, "latency_ns": int(lasted_s * 1e9)} for at_s, lasted_s in told]
+    answers = [(9.9, 0.1), (10.1, 0.2), (10.2, 0.1), (10.0, 0.01)]
+    rows = [{"at": at_s, "latency_ns": int(lasted_s * 1e9)} for at_s, lasted_s in answers]
     (topic,) = frames.topics(seen=rows)
     assert lag.unanswered(topic, lanes.lanes([trial()])) == {0: 2}

@@ -28,14 +28,14 @@ def moments(rows: list[tuple[int, int, int]]) -> Moments:
 def brute(rows: list[tuple[int, int, int]], rate: float) -> Fraction:
     """What all windows certainly admitted more than the rate, by the words of the law."""
     per_us = Fraction(rate).limit_denominator(1000) / SECOND
-    found = []
+    excesses = []
     for begin_us in {latest - before for latest, before, _ in rows}:
         for end_us in {latest for latest, _, _ in rows}:
             if begin_us <= end_us:
                 late = sum(amount for latest, _, amount in rows if latest <= end_us)
                 early = sum(amount for latest, before, amount in rows if latest - before < begin_us)
-                found.append(late - early - per_us * (end_us - begin_us))
-    return max(found)
+                excesses.append(late - early - per_us * (end_us - begin_us))
+    return max(excesses)
 
 
 @given(_RANGES, _RATES, st.booleans())
@@ -44,11 +44,11 @@ def test_the_largest_rise_is_that_of_all_windows(
 ) -> None:
     rows = [(latest, 0, amount) for latest, _, amount in rows] if exact else rows
     unit = Unit.of(rate)
-    found = law.rise([moments(rows)], unit)
-    assert Fraction(found.rise, unit.of_one) == brute(rows, rate)
-    late = sum(amount for latest, _, amount in rows if latest <= found.to_us)
-    early = sum(amount for latest, before, amount in rows if latest - before < found.from_us)
-    assert found.rise == (late - early) * unit.of_one - unit.per_us * (found.to_us - found.from_us)
+    excesses = law.rise([moments(rows)], unit)
+    assert Fraction(excesses.rise, unit.of_one) == brute(rows, rate)
+    late = sum(amount for latest, _, amount in rows if latest <= excesses.to_us)
+    early = sum(amount for latest, before, amount in rows if latest - before < excesses.from_us)
+    assert excesses.rise == (late - early) * unit.of_one - unit.per_us * (excesses.to_us - excesses.from_us)
 
 
 @given(_RANGES, _RATES, st.lists(st.integers(0, 30), max_size=5), st.integers(0, 5))
@@ -62,8 +62,8 @@ def test_any_pieces_in_any_grouping_tell_the_same(
     ]
     middle = min(grouping, len(parts))
     first, rest = reduce(Rise.then, parts[:middle], Rise()), reduce(Rise.then, parts[middle:], Rise())
-    for told in (reduce(Rise.then, parts, Rise()), first.then(rest)):
-        assert told == law.rise([whole], unit)
+    for rise in (reduce(Rise.then, parts, Rise()), first.then(rest)):
+        assert rise == law.rise([whole], unit)
 
 
 def test_nothing_has_no_rise() -> None:

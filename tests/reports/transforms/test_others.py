@@ -39,16 +39,16 @@ def test_lateness_of_messages_by_hand() -> None:
         for number, (late, time) in enumerate(zip(late_s, published, strict=True))
     ]
     rows += [came(9, 9, published=None), came(9, 9, published=at(0), topic="other")]
-    found = lateness(rows)
-    assert (found["messages"], found["early"]) == (4, 1)
-    assert (found["least_ms"], found["most_ms"]) == (pytest.approx(-2), pytest.approx(20))
-    assert [found["quantiles"][place] for place in (SHARES.index(0.5), -1)] == [-0.5, 20]
+    delay = lateness(rows)
+    assert (delay["messages"], delay["early"]) == (4, 1)
+    assert (delay["least_ms"], delay["most_ms"]) == (pytest.approx(-2), pytest.approx(20))
+    assert [delay["quantiles"][place] for place in (SHARES.index(0.5), -1)] == [-0.5, 20]
 
 
 def lateness(rows: list[Row]) -> Row:
     """Of messages that are delayed by 250 ms."""
-    (found,) = frames.of_others([trial("fixed_delivery_delay", 250)], rows)["delays"]
-    return found
+    (figures,) = frames.of_others([trial("fixed_delivery_delay", 250)], rows)["delays"]
+    return figures
 
 
 def test_the_transit_at_a_moment_by_hand() -> None:
@@ -58,15 +58,15 @@ def test_the_transit_at_a_moment_by_hand() -> None:
     rows += [came(1.3, 0, published=at(0)), came(1.3, 0, published=at(0), topic="limited")]
     rows += [came(n / 10, n, published=None) for n in [*range(31), *range(60, 80)]]
     for slice_us in (0, 1_000_000):
-        told = frames.topics(seen=rows, slice_us=slice_us)
+        topics = frames.topics(seen=rows, slice_us=slice_us)
         trials = [trial("fixed_delivery_delay", 250), trial(topic="limited")]
-        (found,) = (row["transit"] for row in frames.transits(told, trials))
+        (transit,) = (row["transit"] for row in frames.transits(topics, trials))
         first = int(at(0).timestamp()) * 10
-        assert list(zip((found.slots - first).tolist(), found.transit_us.tolist(), strict=True)) == [
+        assert list(zip((transit.slots - first).tolist(), transit.transit_us.tolist(), strict=True)) == [
             *((slot, 350_000) for slot in range(8, 16)),
             *((slot, 3_000_000) for slot in range(58, 63)),
         ]
-        assert found.soonest_us == 350_000
+        assert transit.soonest_us == 350_000
 
 
 def test_lateness_beyond_that_of_others_by_hand() -> None:
@@ -76,9 +76,9 @@ def test_lateness_beyond_that_of_others_by_hand() -> None:
         came(sent_s + took_s, 0, published=at(sent_s), topic="free")
         for sent_s, took_s in ((0.9, 0.3), (5.2, 0.5), (7.5, 0.9))
     ]
-    found = lateness(late + free)
-    assert [found["beyond"][SHARES.index(share)] for share in (0.1, 0.5, 0.999)] == [0, 100, 400]
-    assert set(found["quantiles"]) == {400}
+    beyond = lateness(late + free)
+    assert [beyond["beyond"][SHARES.index(share)] for share in (0.1, 0.5, 0.999)] == [0, 100, 400]
+    assert set(beyond["quantiles"]) == {400}
 
 
 def test_holds_of_gates_by_hand() -> None:
@@ -86,17 +86,17 @@ def test_holds_of_gates_by_hand() -> None:
     (topic,) = frames.topics(
         [{"at": 1, "delay": 2_000_000, **held}, {"at": 2, "delay": 5_500_000, **held}, {"at": 3}]
     )
-    (found,) = throttle.holds(topic.place, [throttle.throttled(topic)])
-    assert tuple(found.values()) == ("kafka", "proxy", "orders", "max_publish_rate", 2, 7.5, 5.5)
+    (figures,) = throttle.holds(topic.place, [throttle.throttled(topic)])
+    assert tuple(figures.values()) == ("kafka", "proxy", "orders", "max_publish_rate", 2, 7.5, 5.5)
 
 
 def test_latency_of_producers_by_hand() -> None:
     rows: list[Row] = [{"at": n, "latency_ns": n * 1_000_000} for n in range(1, 11)]
     rows += [{"at": 1, "event": "refused", "latency_ns": 10**12}]
     (topic,) = frames.topics(seen=rows)
-    (found,) = throttle.latencies(topic.place, [throttle.throttled(topic)], [0.5, 0.9])
-    assert (found["phase"], found["messages"], found["longest_ms"]) == ("steady", 10, 10.0)
-    assert found["quantiles"] == [oracle.quantile(range(1, 11), 0.5), oracle.quantile(range(1, 11), 0.9)]
+    (figures,) = throttle.latencies(topic.place, [throttle.throttled(topic)], [0.5, 0.9])
+    assert (figures["phase"], figures["messages"], figures["longest_ms"]) == ("steady", 10, 10.0)
+    assert figures["quantiles"] == [oracle.quantile(range(1, 11), 0.5), oracle.quantile(range(1, 11), 0.9)]
 
 
 def test_sizes_by_hand() -> None:
@@ -108,8 +108,8 @@ def test_sizes_by_hand() -> None:
         {"at": 5, "bytes": 999, "event": "failed"},
         {"at": 6, "bytes": 100, "event": "refused", "code": "TOO_MANY"},  # by another policy
     ]
-    (found,) = frames.of_others([trial("max_message_size", 100)], rows)["sizes"]
-    assert found == {
+    (figures,) = frames.of_others([trial("max_message_size", 100)], rows)["sizes"]
+    assert figures == {
         "trial": 0,
         "above": 2,
         "failed": 1,
@@ -137,9 +137,9 @@ def test_messages_above_the_limit_that_came_unanswered_were_admitted() -> None:
     ]
     rows += [came(at_s, number) for at_s, number in ((1.5, 0), (5, 1), (6, 1), (6, 2), (6, 3))]
     rows += [came(6, 4, producer="p2")]
-    (found,) = frames.of_others([trial("max_message_size", 100)], rows)["sizes"]
-    assert (found["above"], found["failed"], found["wrongly_admitted"]) == (3, 1, 2)
-    assert (found["refused"], found["largest_admitted"]) == (1, 150)
+    (figures,) = frames.of_others([trial("max_message_size", 100)], rows)["sizes"]
+    assert (figures["above"], figures["failed"], figures["wrongly_admitted"]) == (3, 1, 2)
+    assert (figures["refused"], figures["largest_admitted"]) == (1, 150)
 
 
 def test_what_the_log_says_was_refused_by_hand() -> None:
@@ -151,8 +151,8 @@ def test_what_the_log_says_was_refused_by_hand() -> None:
         {"at": 12, **by_it},
     ]
     log += [{"at": 3, **by_it, "policy": "max_publish_rate"}, {"at": 4, **by_it, "action": "delay"}]
-    found = frames.of_others([trial("max_message_size", 100)], [], log)["rejected"]
-    assert found == [{"trial": 0, "log_refused": 4}]
+    figures = frames.of_others([trial("max_message_size", 100)], [], log)["rejected"]
+    assert figures == [{"trial": 0, "log_refused": 4}]
     assert frames.of_others([trial("max_message_size", 100)], [], log[3:4])["rejected"] == []
 
 
@@ -170,14 +170,14 @@ def test_clients_that_were_served_though_refused_by_hand() -> None:
 
 def test_requested_delays_by_hand() -> None:
     rows: list[Row] = [{"at": 1}, {"at": 2, "delay_ms": 500}, {"at": 3, "delay_ms": 501, "event": "refused"}]
-    (found,) = frames.of_others([trial("max_delivery_delay", 500)], rows)["asked"]
-    assert (found["above"], found["wrongly_admitted"], found["wrongly_refused"]) == (1, 0, 0)
+    (figures,) = frames.of_others([trial("max_delivery_delay", 500)], rows)["asked"]
+    assert (figures["above"], figures["wrongly_admitted"], figures["wrongly_refused"]) == (1, 0, 0)
 
 
 def unacked(rows: list[Row], limit: float = 3) -> Row:
     tried = trial("max_unacked_messages_per_consumer", limit)
-    (found,) = frames.of_others([tried], rows)["unacked"]
-    return found
+    (figures,) = frames.of_others([tried], rows)["unacked"]
+    return figures
 
 
 def test_unacknowledged_messages_by_hand() -> None:
@@ -195,15 +195,15 @@ def test_unacknowledged_messages_by_hand() -> None:
 def test_a_consumer_that_acknowledges_all_never_has_many() -> None:
     rows = [came(1 + n / 10, n) for n in range(20)]
     rows += [came(1.15 + n / 10, n, event="acknowledged") for n in range(20)]
-    found = unacked(rows)
-    assert (found["received"], found["acknowledged"], found["most"], found["untold"]) == (20, 20, 2, 0)
+    row = unacked(rows)
+    assert (row["received"], row["acknowledged"], row["most"], row["untold"]) == (20, 20, 2, 0)
 
 
 def test_observations_of_version_1_leave_the_limit_unmeasured() -> None:
     rows = [comes(0, "c1", role="consumer"), *(came(n, n) for n in range(1, 6))]
-    found = unacked(rows)
-    assert (found["most"], found["untold"]) == (5, 1)
-    finding = judge(trial("max_unacked_messages_per_consumer", 3), found)
+    row = unacked(rows)
+    assert (row["most"], row["untold"]) == (5, 1)
+    finding = judge(trial("max_unacked_messages_per_consumer", 3), row)
     assert (finding.verdict, finding.figure) == (Verdict.MISSING, None)
     assert "version 1" in finding.text
     rows[0]["acknowledges"] = False
@@ -215,8 +215,8 @@ def delivered(rows: list[Row]) -> list[Row]:
     (topic,) = (each for each in frames.topics(seen=rows) if each.name is not None)
     parts = [part for _, part in delivery.ends(topic)]
     (end_us,) = delivery.read_until(list(delivery.ends_together(topic.arm, parts)), {}).values()
-    found = delivery.delivery(topic.place, [delivery.seen(topic)], 1.0, end_us, ["danube"])
-    return sorted(found, key=lambda row: str(row["subscription"]))
+    by_subscription = delivery.delivery(topic.place, [delivery.seen(topic)], 1.0, end_us, ["danube"])
+    return sorted(by_subscription, key=lambda row: str(row["subscription"]))
 
 
 def test_delivery_by_hand() -> None:
@@ -226,9 +226,9 @@ def test_delivery_by_hand() -> None:
     rows = [came(10 + place, n) for place, n in enumerate([0, 2, 1, 1, 3, 5])]
     order = [(0, "c1"), (2, "c1"), (1, "c2"), (3, "c2"), (4, "c1")]
     rows += [came(20 + place, n, subscription="t", client=c) for place, (n, c) in enumerate(order)]
-    found = delivered(answers + rows)
+    figures = delivered(answers + rows)
     names = ("subscription", "acknowledged", "received", "lost", "duplicates", "reordered", "told_refused")
-    assert [tuple(row[name] for name in names) for row in found] == [
+    assert [tuple(row[name] for name in names) for row in figures] == [
         ("s", 5, 5, 1, 1, 1, 1),
         ("t", 5, 5, 0, 0, 0, 0),
     ]
@@ -242,8 +242,8 @@ def test_overlapping_calls_have_no_order(system: str, reordered: int) -> None:
     rows += [
         came(50 + place, n, system=system, published=at(sent[n])) for place, n in enumerate([1, 0, 3, 2])
     ]
-    (found,) = delivered(rows)
-    assert (found["received"], found["reordered"]) == (4, reordered)
+    (own,) = delivered(rows)
+    assert (own["received"], own["reordered"]) == (4, reordered)
 
 
 def test_a_subscription_that_received_nothing_lost_everything() -> None:
@@ -252,9 +252,9 @@ def test_a_subscription_that_received_nothing_lost_everything() -> None:
         {"at": 0, "role": "consumer", "event": event, "subscription": name, "client": name, "sequence": None}
         for name, event in (("in", "attached"), ("out", "attach_refused"))
     ]
-    found = delivered(rows)
+    figures = delivered(rows)
     names = ("subscription", "acknowledged", "received", "lost", "unread")
-    assert [tuple(row[name] for name in names) for row in found] == [
+    assert [tuple(row[name] for name in names) for row in figures] == [
         ("in", 3, 0, 2, 1)  # the last had no time to come
     ]
 
@@ -263,11 +263,11 @@ def test_cost_percentiles_match_the_oracle_to_a_thousandth() -> None:
     costs = [n * n + 1 for n in range(1000)]
     rows: list[Row] = [{"at": 1, "decision_cost": each} for each in costs] + [{"at": 2}]
     (topic,) = frames.topics(rows)
-    (found,) = cost.costs_together(topic.arm, [part for _, part in cost.costs(topic)])
-    assert found["timed"] == 1000
+    (figures,) = cost.costs_together(topic.arm, [part for _, part in cost.costs(topic)])
+    assert figures["timed"] == 1000
     for share in cost.SHARES:
         exact = oracle.quantile(costs, share)
-        assert exact <= found[cost.name(share)] <= exact * 1.001
+        assert exact <= figures[cost.name(share)] <= exact * 1.001
 
 
 def test_trials_are_selected_by_family() -> None:
@@ -276,5 +276,5 @@ def test_trials_are_selected_by_family() -> None:
         trial("max_message_size", 9),
         trial("max_message_size", 9, not_applicable="no sizes there"),
     ]
-    found = [(each.trial, each.policy, each.limit) for each in lanes.tries(trials, Family.SIZE)]
-    assert found == [(1, "max_message_size", 9.0)]
+    selected = [(each.trial, each.policy, each.limit) for each in lanes.tries(trials, Family.SIZE)]
+    assert selected == [(1, "max_message_size", 9.0)]

@@ -27,8 +27,8 @@ def values(piece: Piece, name: str) -> list[Any]:
         text = piece.text(name)
         return [[*text.names, None][code] for code in text.codes]
     known = piece.known(name)
-    told = iter(piece.each(name, known) if name in MANY else piece.number(name)[known].tolist())
-    return [next(told) if is_known else None for is_known in known]
+    known_values = iter(piece.each(name, known) if name in MANY else piece.number(name)[known].tolist())
+    return [next(known_values) if is_known else None for is_known in known]
 
 
 def rows(pieces: list[Piece], log: str) -> list[tuple[Any, ...]]:
@@ -45,13 +45,13 @@ def in_tasks(logs: InTasks) -> list[Topic]:
 def content(several: Iterable[Topic]) -> dict[tuple[str, str, str | None], tuple[list[Any], list[Any]]]:
     """What is packed of each topic."""
 
-    def told(topic: Topic) -> tuple[list[Any], list[Any]]:
+    def rows_of(topic: Topic) -> tuple[list[Any], list[Any]]:
         decided = list(topic.decisions(*COLUMNS["decisions"]))
         return rows(decided, "decisions"), rows(
             list(topic.observations(*COLUMNS["observations"])), "observations"
         )
 
-    return {(topic.system, topic.door, topic.name): told(topic) for topic in several}
+    return {(topic.system, topic.door, topic.name): rows_of(topic) for topic in several}
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ def test_a_file_that_is_damaged_inside_is_told_from_other_failures(spark: SparkS
     content = np.frombuffer(Path(log.paths[0]).read_bytes(), np.uint8).copy()
     content[100:-2_000:7] ^= 255
     damaged.write_bytes(content.tobytes())
-    with pytest.raises(Exception) as told:  # noqa: PT011 - which class it is depends on the session
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - which class it is depends on the session
         packed_in_tasks(spark, {"observations": Source((str(damaged),))})
-    assert reading.is_damage(told.value)
-    with pytest.raises(Exception) as told:  # noqa: PT011 - likewise
+    assert reading.is_damage(raised.value)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - likewise
         packed_in_tasks(spark, {"observations": Source((str(run / "gone.parquet"),))})
-    assert not reading.is_damage(told.value)
+    assert not reading.is_damage(raised.value)

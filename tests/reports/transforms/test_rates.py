@@ -36,39 +36,39 @@ _JUDGED = ("admitted", "refused", "wrongly_admitted", "wrongly_refused")
 
 
 def lane(*trials: Trial) -> Lane:
-    (found,) = lanes.lanes(trials or (trial(),))
-    return found
+    (only,) = lanes.lanes(trials or (trial(),))
+    return only
 
 
 def requests(rows: list[frames.Row]) -> dict[tuple[int, str], Requests]:
     """By lane and source."""
-    found = {}
+    by_source = {}
     for (number, source), own in frames.flows(rows).items():
         gathered = Gathered(source)
         gathered.add(own)
-        found[number, source] = gathered.requests()
-    return found
+        by_source[number, source] = gathered.requests()
+    return by_source
 
 
 def the_log(rows: list[frames.Row]) -> Requests:
     return requests(rows)[0, "log"]
 
 
-def told(topics: Iterable[packed.Topic], tried: list[Lane], *names: str) -> list[tuple[Any, ...]]:
+def flow_rows(topics: Iterable[packed.Topic], tried: list[Lane], *names: str) -> list[tuple[Any, ...]]:
     """Rows of the flows of all lanes: the lane, and these fields."""
-    found = []
+    rows = []
     for topic in topics:
         own = [each for each in tried if each.place == (topic.system, topic.door, topic.name)]
         for each, _, _, some in flows.of_topic(topic, own):
             columns = {name: list(getattr(some, name)) for name in ("at_us", "amount", "window_ms")}
             columns["client"] = [[*some.client.names, None][code] for code in some.client.codes]
             columns["action"] = [flows.ACTIONS[code] for code in some.action]
-            found += [(each.number, *row) for row in zip(*(columns[name] for name in names), strict=True)]
-    return sorted(found, key=lambda row: [str(value) for value in row])
+            rows += [(each.number, *row) for row in zip(*(columns[name] for name in names), strict=True)]
+    return sorted(rows, key=lambda row: [str(value) for value in row])
 
 
 def test_only_tried_rates_have_a_lane() -> None:
-    found = lanes.lanes(
+    tried = lanes.lanes(
         [
             trial("max_message_size", 100),
             trial(limit=10, burst_seconds=2.0),
@@ -80,12 +80,12 @@ def test_only_tried_rates_have_a_lane() -> None:
     start = 1_795_262_400 * SECOND
     assert [
         (each.number, each.topic, each.operation, each.counts, each.rate, each.burst, each.begin_us)
-        for each in found
+        for each in tried
     ] == [
         (1, "orders", "publish", "messages", 10.0, 20.0, start),
         (3, None, "attach", "attachments", 5.0, 5.0, start),
     ]
-    assert [each.gate_begin_us for each in found] == [start + 250_000] * 2
+    assert [each.gate_begin_us for each in tried] == [start + 250_000] * 2
 
 
 def test_decisions_of_a_lane_become_flows() -> None:
@@ -110,7 +110,7 @@ def test_decisions_of_a_lane_become_flows() -> None:
             },  # a window that reaches into the lane
         ],
     )
-    assert told(topics, [lane()], "client", "at_us", "amount", "window_ms", "action") == [
+    assert flow_rows(topics, [lane()], "client", "at_us", "amount", "window_ms", "action") == [
         (0, None, 0, 7, 100, "admitted"),
         (0, None, SECOND, 3, 100, "admitted"),
         (0, "c1", 2 * SECOND, 1, 0, "refused"),
@@ -137,7 +137,7 @@ def test_amounts_of_each_kind_of_lane() -> None:
             trial("connection_rate_limit", 5, topic=""),
         ]
     )
-    assert told(topics, tried, "amount") == [(0, 900), (1, 2), (2, 2), (2, 5), (3, 1)]
+    assert flow_rows(topics, tried, "amount") == [(0, 900), (1, 2), (2, 2), (2, 5), (3, 1)]
 
 
 def test_observations_become_flows() -> None:
@@ -153,7 +153,7 @@ def test_observations_become_flows() -> None:
         ],
     )
     both = lanes.lanes([trial(), trial("max_dispatch_rate"), trial("connection_rate_limit", 5, topic="")])
-    assert told(topics, both, "client", "at_us", "action") == [
+    assert flow_rows(topics, both, "client", "at_us", "action") == [
         (0, "p1", SECOND, "offered"),
         (0, "p1", 2 * SECOND, "admitted"),
         (0, "p1", 3 * SECOND, "refused"),
@@ -164,7 +164,7 @@ def test_observations_become_flows() -> None:
 
 
 def test_slots_sum_up() -> None:
-    found = frames.slots(
+    by_lane = frames.slots(
         [
             flow(0.01, 2),
             flow(0.05, 3),
@@ -177,7 +177,7 @@ def test_slots_sum_up() -> None:
     names = ("rows", "admitted", "offered", "limited", "first_limited_us", "last_limited_us", "largest")
     sums = {
         source: [tuple(int(getattr(each, name)[slot]) for name in names) for slot in (0, 1)]
-        for (_, source), each in found.items()
+        for (_, source), each in by_lane.items()
     }
     none, never = packed.NEVER, (0, 0, 0, 0, LATER, packed.NEVER, -1)
     assert sums["clients"] == [(2, 5, 6, 0, LATER, none, 5), never]
@@ -192,11 +192,11 @@ def test_each_second() -> None:
     ]
 
 
-def law(found: Requests, tried: Lane | None = None) -> dict[str, Any]:
+def law(asked: Requests, tried: Lane | None = None) -> dict[str, Any]:
     """The excess of a log."""
-    told = excess.excess([moments.of_log(found)], tried or lane())
-    assert told
-    return told
+    over = excess.excess([moments.of_log(asked)], tried or lane())
+    assert over
+    return over
 
 
 @pytest.mark.parametrize(
@@ -210,23 +210,23 @@ def law(found: Requests, tried: Lane | None = None) -> dict[str, Any]:
     ],
 )
 def test_excess_by_hand(admitted: list[tuple[float, int]], worst_by: float) -> None:
-    found = law(the_log([flow(*each) for each in admitted]))
-    assert found["excess"] == worst_by - max(0, found["largest"] - 10)
-    assert found["admitted"] == sum(amount for _, amount in admitted)
+    over = law(the_log([flow(*each) for each in admitted]))
+    assert over["excess"] == worst_by - max(0, over["largest"] - 10)
+    assert over["admitted"] == sum(amount for _, amount in admitted)
 
 
 def test_the_window_of_an_excess_and_its_share_are_told() -> None:
     # 35 in 0.2 s from 7.9 s on: the largest, 30, passes a full bucket; 32 might have.
-    found = law(the_log([flow(0.1), flow(5.9, 10), flow(7.9, 30), flow(8.1, 5)]))
-    assert (found["excess"], found["excess_at_s"], found["excess_window_s"]) == (3, 7.9, pytest.approx(0.2))
-    assert found["excess_share"] == pytest.approx(35 / 32 - 1)
+    over = law(the_log([flow(0.1), flow(5.9, 10), flow(7.9, 30), flow(8.1, 5)]))
+    assert (over["excess"], over["excess_at_s"], over["excess_window_s"]) == (3, 7.9, pytest.approx(0.2))
+    assert over["excess_share"] == pytest.approx(35 / 32 - 1)
 
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 5 * SECOND), st.integers(1, 40)), min_size=1, max_size=30))
 def test_the_share_is_that_of_the_worst_of_all_windows(asked: list[tuple[int, int]]) -> None:
     asked = sorted(asked)
-    found = law(the_log([flow(at_us / SECOND, amount) for at_us, amount in asked]))
+    over = law(the_log([flow(at_us / SECOND, amount) for at_us, amount in asked]))
     full = max(10, *(amount for _, amount in asked))
     worst = max(
         sum(amount for _, amount in asked[first : last + 1])
@@ -234,14 +234,14 @@ def test_the_share_is_that_of_the_worst_of_all_windows(asked: list[tuple[int, in
         for first in range(len(asked))
         for last in range(first, len(asked))
     )
-    assert max(found["excess_share"], 0) == pytest.approx(max(worst - 1, 0), abs=1e-6)
+    assert max(over["excess_share"], 0) == pytest.approx(max(worst - 1, 0), abs=1e-6)
 
 
 def test_the_excess_of_lanes_and_sources_apart() -> None:
     rows = [flow(1, 1) for _ in range(11)] + [flow(1, 1, source="clients") for _ in range(13)]
     rows += [*(flow(1, 1, lane=1) for _ in range(17)), flow(1, 99, "refused")]
-    found = {key: law(own)["excess"] for key, own in requests(rows).items()}
-    assert found == {(0, "clients"): 3.0, (0, "log"): 1.0, (1, "log"): 7.0}
+    excesses = {key: law(own)["excess"] for key, own in requests(rows).items()}
+    assert excesses == {(0, "clients"): 3.0, (0, "log"): 1.0, (1, "log"): 7.0}
 
 
 @settings(max_examples=40)
@@ -253,26 +253,26 @@ def test_the_excess_of_lanes_and_sources_apart() -> None:
 def test_the_excess_matches_the_oracle(asked: list[tuple[int, int]], limit: int, burst_s: float) -> None:
     tried = trial(limit=limit, burst_seconds=burst_s)
     rows = [flow(at_us / SECOND, amount) for at_us, amount in asked]
-    found = law(the_log(rows), lane(tried))
+    over = law(the_log(rows), lane(tried))
     full = max(tried.burst, *(amount for _, amount in asked))
-    assert found["excess"] == float(oracle.overshoot(sorted(asked), tried.limit, full))
+    assert over["excess"] == float(oracle.overshoot(sorted(asked), tried.limit, full))
 
 
 def test_judged_refusals_match_the_oracle() -> None:
     asked = [(0.0, 10, "admitted"), (0.0, 1, "admitted"), (0.05, 1, "refused"), (1.0, 5, "refused")]
     rows = [flow(*each) for each in asked]
     rows += [flow(3.0, 1, "held"), flow(4.0, 1, "refused", lane=1), flow(5.0, 1, lane=1, window_ms=100)]
-    found = requests(rows)
+    by_source = requests(rows)
     # The second is one too many; the bucket then holds 10 at 1 s, so 5 might have passed. A perfect gate
     # refuses the second, and the third for its half token; at 1 s it holds 10.
-    assert refusals.refusals(found[0, "log"], lane(), 10 * SECOND) == {
+    assert refusals.refusals(by_source[0, "log"], lane(), 10 * SECOND) == {
         "admitted": 2,
         "refused": 2,
         "wrongly_admitted": 1,
         "wrongly_refused": 1,
         "ideal_refused": 2,
     }
-    assert refusals.refusals(found[1, "log"], lane(), 10 * SECOND) is None
+    assert refusals.refusals(by_source[1, "log"], lane(), 10 * SECOND) is None
 
 
 @pytest.mark.parametrize(
@@ -290,17 +290,17 @@ def test_a_decision_two_microseconds_from_its_token_is_right(action: str, after_
 
 def test_refusals_beyond_the_bound_are_not_judged() -> None:
     rows = [flow(0.0, 10), flow(2.0, 1, "refused"), flow(3.0)]
-    found = refusals.refusals(the_log(rows), lane(), SECOND)
-    assert found
-    assert (found["admitted"], found["refused"]) == (1, 0)
+    judged = refusals.refusals(the_log(rows), lane(), SECOND)
+    assert judged
+    assert (judged["admitted"], judged["refused"]) == (1, 0)
 
 
 def test_jain_counts_clients_that_got_nothing() -> None:
     rows = [flow(0.1, 9), flow(0.2, 9, "refused", client="c2"), flow(0.3, 9, "refused", client="c3")]
     rows += [flow(0.1, 4, lane=1), flow(1.1, 4, lane=1, client="c2"), flow(1.2, 9, lane=1, client=None)]
     rows += [flow(0.1, lane=2, client=None)]
-    found = {number: fairness.jain(own) for (number, _), own in frames.slots(rows).items()}
-    assert found == {
+    indices = {number: fairness.jain(own) for (number, _), own in frames.slots(rows).items()}
+    assert indices == {
         0: {"clients": 3, "jain": pytest.approx(oracle.jain([9, 0, 0]))},
         1: {"clients": 2, "jain": 1.0},
         2: None,
@@ -317,22 +317,22 @@ def test_engage_and_release() -> None:
     # at 2.4 s; from 4 s on 5 a second; the last is held at 4.8 s.
     rows = [flow(1 + group / 5, 4) for group in range(15)] + [flow(4 + step / 5) for step in range(25)]
     rows += [flow(2.4, 1, "held"), flow(4.8, 1, "held")]
-    found = engaged(rows)
-    assert (found["spent_us"], found["first_limited_us"], found["engage_ms"]) == (1_800_000, 2_400_000, 600.0)
+    spent = engaged(rows)
+    assert (spent["spent_us"], spent["first_limited_us"], spent["engage_ms"]) == (1_800_000, 2_400_000, 600.0)
     # The last second with more than 10 is that up to 4.4 s: two groups and three single ones, 11.
-    assert (found["fell_us"], found["last_limited_us"], found["release_ms"]) == (4_500_000, 4_800_000, 300.0)
+    assert (spent["fell_us"], spent["last_limited_us"], spent["release_ms"]) == (4_500_000, 4_800_000, 300.0)
 
 
 def test_a_load_that_stays_high_is_never_released() -> None:
     rows = [flow(step / 10, 2) for step in range(100)]
     rows += [flow(step / 10, 1, "refused") for step in range(12, 100)]
-    found = engaged(rows)
-    assert (found["fell_us"], found["release_ms"]) == (None, None)
+    spent = engaged(rows)
+    assert (spent["fell_us"], spent["release_ms"]) == (None, None)
 
 
 def test_a_load_below_the_limit_spends_nothing() -> None:
-    found = engaged([flow(1), flow(2)])
-    assert (found["spent_us"], found["first_limited_us"], found["engage_ms"]) == (None, None, None)
+    spent = engaged([flow(1), flow(2)])
+    assert (spent["spent_us"], spent["first_limited_us"], spent["engage_ms"]) == (None, None, None)
 
 
 def test_the_synthetic_log_keeps_its_promises(tmp_path: Path) -> None:
@@ -351,11 +351,11 @@ def test_the_synthetic_log_keeps_its_promises(tmp_path: Path) -> None:
     assert written.rows == sum(pq.read_metadata(path).num_rows for path in files) == 120_000
     rates = rate_figures.rates(trials, {})
     figures = Figures([OfTopic("rates", rates.of_slice, rates.together)])
-    found = packed_here({"decisions": packing.Source(files)}).measured(figures)
-    worst = [row["excess"] for row in found["laws"]]
+    measures = packed_here({"decisions": packing.Source(files)}).measured(figures)
+    worst = [row["excess"] for row in measures["laws"]]
     assert len(worst) == len(written.topics) == 24
     assert max(worst) == pytest.approx(0, abs=1e-6)
-    judged = {name: sum(row[name] for row in found["judged"]) for name in _JUDGED}
+    judged = {name: sum(row[name] for row in measures["judged"]) for name in _JUDGED}
     assert judged["admitted"] + judged["refused"] == 120_000
     assert (judged["wrongly_admitted"], judged["wrongly_refused"]) == (0, 0)
     assert judged["refused"] > 1_000

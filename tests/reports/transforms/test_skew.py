@@ -15,8 +15,8 @@ Bounds = tuple[int, float, float]
 
 def skews(log: list[Row], seen: list[Row]) -> dict[tuple[str, str], Bounds]:
     """Bounds by gate and client, in ms."""
-    told = frames.topics(log, seen)
-    rows = [row for topic in told for row in skew.spans(topic.place, [skew.of_slice(topic)])]
+    topics = frames.topics(log, seen)
+    rows = [row for topic in topics for row in skew.spans(topic.place, [skew.of_slice(topic)])]
     return {
         (row["gateway"], row["who"]): (row["pairs"], row["at_least_us"] / 1000, row["at_most_us"] / 1000)
         for row in ahead.skews(rows)
@@ -65,10 +65,10 @@ def test_skew_of_each_client_and_gate() -> None:
     seen = [acked(n + 0.004, 4) for n in range(2)]
     seen += [{**acked(n - 0.996, 4, "p2"), "topic": "b"} for n in range(2)]
     seen += [{**acked(n, 4, "p3"), "topic": "c"} for n in range(2)]
-    found = skews(log, seen)
-    assert found["main", "p1"] == (2, -2.0, 2.0)
-    assert found["main", "p2"] == (2, 998.0, 1002.0)
-    assert {who for _, who in found} == {"*", "p1", "p2"}
+    bounds = skews(log, seen)
+    assert bounds["main", "p1"] == (2, -2.0, 2.0)
+    assert bounds["main", "p2"] == (2, 998.0, 1002.0)
+    assert {who for _, who in bounds} == {"*", "p1", "p2"}
 
 
 def bounds_of(
@@ -107,13 +107,13 @@ def test_a_clock_that_is_set_is_followed() -> None:
         bounds_of("*", 12, 30, until_s=30.2, topic="b"),
         bounds_of("*", 3012, 3030, from_s=30.5, until_s=60, topic="b"),
     ]
-    found = ahead.ahead([first, then, *other, bounds_of("*", 11, 19, from_s=2, topic="c")])
+    steps = ahead.ahead([first, then, *other, bounds_of("*", 11, 19, from_s=2, topic="c")])
     arm = ("kafka", "proxy")
-    assert found == {arm: [(0, 15_500), (30_000_000, 3_016_000)]}
-    assert [ahead.ahead_at(found, arm, at_us) for at_us in (-1, 29_999_999, 30_000_000)] == [
+    assert steps == {arm: [(0, 15_500), (30_000_000, 3_016_000)]}
+    assert [ahead.ahead_at(steps, arm, at_us) for at_us in (-1, 29_999_999, 30_000_000)] == [
         *(15_500, 15_500, 3_016_000)
     ]
-    assert ahead.ahead_at(found, ("pulsar", "proxy"), 0) == 0
+    assert ahead.ahead_at(steps, ("pulsar", "proxy"), 0) == 0
 
 
 def test_the_moment_of_a_step_is_found_anywhere() -> None:
@@ -122,6 +122,6 @@ def test_the_moment_of_a_step_is_found_anywhere() -> None:
     log: list[Row] = [{"at": n / 10 + offset} for n, offset in enumerate(offsets)]
     (topic,) = frames.topics(log, [acked(n / 10 + 0.007, 7) for n in range(4_000)])
     spans = skew.spans(topic.place, [skew.of_slice(topic)])
-    found = [(row["pairs"], row["at_least_us"], row["at_most_us"]) for row in spans if row["who"] == "*"]
-    assert found == [(3_000, -5_000, 2_000), (1_000, 2_995_000, 3_002_000)]
+    own = [(row["pairs"], row["at_least_us"], row["at_most_us"]) for row in spans if row["who"] == "*"]
+    assert own == [(3_000, -5_000, 2_000), (1_000, 2_995_000, 3_002_000)]
     assert spans[1]["from_us"] - spans[0]["from_us"] == 300_000_000

@@ -12,11 +12,11 @@ from sluicegate_reports.verdicts.rates import SEEN
 def test_an_excess_is_told_with_its_window_and_by_whom() -> None:
     weighed = trial("max_publish_rate_bytes", 51_200)
     over = {"excess": 232_448.0, "excess_share": 2.2, "excess_window_s": 0.98, "excess_at_s": 10.21}
-    told = judge(weighed, over)
-    assert told.verdict is Verdict.OFF
-    assert told.figure == pytest.approx(220)
+    finding = judge(weighed, over)
+    assert finding.verdict is Verdict.OFF
+    assert finding.figure == pytest.approx(220)
     said = "largest excess over rate x time + burst: +227 KiB (4.54 x the burst) within 0.98 s, at 10.2 s"
-    assert told.text == f"{said}, by clients' acknowledgements"
+    assert finding.text == f"{said}, by clients' acknowledgements"
     rounded = judge(trial(limit=7), {**over, "excess": 33.0, "excess_window_s": 0.98765})
     assert "+33 messages (4.71 x the burst) within 0.988 s" in rounded.text
     assert "+1 messages" in judge(trial(), {**over, "excess": 1.0}).text
@@ -31,8 +31,8 @@ def test_what_was_not_given_is_told_with_its_time() -> None:
     off = judge(trial(), {**kept, "used": 0.8, "fell": 12.2, "fell_at_s": 3.0})
     assert off.verdict is Verdict.OFF
     assert "(6.1 s), 12 messages less from 3 s on" in off.text
-    told = {**kept, "waited_s": 6.14, "used": 0.8, "fell": 12.2, "fell_at_s": 3.14}
-    assert "(6.1 s), 12 messages less from 3.1 s on" in judge(trial(), told).text
+    row = {**kept, "waited_s": 6.14, "used": 0.8, "fell": 12.2, "fell_at_s": 3.14}
+    assert "(6.1 s), 12 messages less from 3.1 s on" in judge(trial(), row).text
     assert "less" not in judge(trial(), {**kept, "used": 0.995}).text
 
 

@@ -54,9 +54,9 @@ def put_file(log: Path, number: int, decisions: int = 1) -> Path:
     return file
 
 
-def counted(found: Followed) -> tuple[int, int]:
+def counted(sums: Followed) -> tuple[int, int]:
     """Messages, whose digits tell how often each file is in the sums; and decisions."""
-    rows = found.totals.to_pylist()
+    rows = sums.totals.to_pylist()
     return sum(row["messages"] for row in rows), sum(row["decisions"] for row in rows)
 
 
@@ -72,8 +72,8 @@ def test_files_count_once_however_late_and_old_they_are(tmp_path: Path) -> None:
     assert known(log, state) == (1011, 9)
     late = put_file(log, 2)
     os.utime(late, (0, 0))
-    found = follow(log, state)
-    assert (counted(found), found.batches, found.new_batches, found.new_rows) == ((1111, 12), 4, 1, 3)
+    sums = follow(log, state)
+    assert (counted(sums), sums.batches, sums.new_batches, sums.new_rows) == ((1111, 12), 4, 1, 3)
     compacted = log / "run=r" / "system=kafka" / "date=2026-11-21"
     compacted.mkdir()
     put_file(log, 4).rename(compacted / "part-0123456789abcdef.parquet")
@@ -90,10 +90,10 @@ def test_a_log_that_has_moved_counts_once(tmp_path: Path) -> None:
 
 def test_sums_list_refusals_first(tmp_path: Path) -> None:
     put_file(tmp_path / "log", 1, decisions=7)
-    found = findings(follow(tmp_path / "log", tmp_path / "state"))
-    assert found.facts["read by this call"] == "3 rows of the log"
-    assert found.summary == "21 decisions, of them 7 refused or dropped."
-    assert [row[5:9] for row in found.tables()["sums"].rows] == [
+    results = findings(follow(tmp_path / "log", tmp_path / "state"))
+    assert results.facts["read by this call"] == "3 rows of the log"
+    assert results.summary == "21 decisions, of them 7 refused or dropped."
+    assert [row[5:9] for row in results.tables()["sums"].rows] == [
         ("max_publish_rate", "reject", 7, 0),
         (None, "allow", 14, 10),
     ]
@@ -104,18 +104,18 @@ def test_times_are_in_utc_wherever_it_runs(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        found = findings(follow(tmp_path / "log", tmp_path / "state"))
+        results = findings(follow(tmp_path / "log", tmp_path / "state"))
     finally:
         monkeypatch.undo()
         time.tzset()
-    times = {row[-2:] for row in found.tables()["sums"].rows}
+    times = {row[-2:] for row in results.tables()["sums"].rows}
     assert times == {("2026-11-21 12:00", "2026-11-21 12:00"), ("2026-11-21 12:00", "2026-11-21 12:01")}
 
 
 def test_an_empty_log_has_no_findings_yet(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
-    found = follow(tmp_path / "log", tmp_path / "state")
-    assert (found.batches, counted(found)) == (0, (0, 0))
+    sums = follow(tmp_path / "log", tmp_path / "state")
+    assert (sums.batches, counted(sums)) == (0, (0, 0))
     nothing = put_file(tmp_path / "log", 0)
     pq.write_table(SCHEMA.empty_table(), nothing)
     assert follow(tmp_path / "log", tmp_path / "state").batches == 0
@@ -143,9 +143,9 @@ def test_a_file_that_a_gateway_removes_meanwhile_is_no_damaged_one(
     oldest = put_file(tmp_path / "log", 1)
 
     def listed_then_removed(folder: Place) -> Listing:
-        found = listing(folder)
+        files = listing(folder)
         oldest.unlink(missing_ok=True)
-        return found
+        return files
 
     monkeypatch.setattr(following, "listing", listed_then_removed)
     assert known(tmp_path / "log", tmp_path / "state") == (1, 3)

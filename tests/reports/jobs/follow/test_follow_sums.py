@@ -119,18 +119,18 @@ def test_batches_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("batches", [15, 16, 255, 256, 5_000])
 def test_files_are_few_however_many_batches_there_were(batches: int) -> None:
-    found: list[Stored] = []
+    stored: list[Stored] = []
     written = 0
     for number in range(batches):
-        found.append(Stored(number, number, place("/s")))
-        while due := follow_sums._due(found):
-            found = sorted({*found} - {*due} | {Stored(due[0].first, due[-1].last, place("/s"))})
+        stored.append(Stored(number, number, place("/s")))
+        while due := follow_sums._due(stored):
+            stored = sorted({*stored} - {*due} | {Stored(due[0].first, due[-1].last, place("/s"))})
             written += sum(each.batches for each in due)
-    assert [(each.first, each.last) for each in found] == [
-        (each.first, found[n + 1].first - 1 if n + 1 < len(found) else batches - 1)
-        for n, each in enumerate(found)
+    assert [(each.first, each.last) for each in stored] == [
+        (each.first, stored[n + 1].first - 1 if n + 1 < len(stored) else batches - 1)
+        for n, each in enumerate(stored)
     ]
-    assert len(found) <= 15 * 4
+    assert len(stored) <= 15 * 4
     assert written <= 3 * batches
 
 
@@ -148,8 +148,8 @@ def test_many_calls_leave_few_files_and_the_same_sums(
         shutil.copy(state / "sums" / "batch-0-1.parquet", state / "sums" / left)
     assert known(log, state) == (111, 9)
     put_file(log, 3)
-    found = follow(log, state)
-    assert (found.batches, found.new_batches, counted(found)) == (4, 1, (1111, 12))
+    followed = follow(log, state)
+    assert (followed.batches, followed.new_batches, counted(followed)) == (4, 1, (1111, 12))
     assert files(state) == ["batch-0-3.parquet"]
 
 
@@ -175,12 +175,12 @@ def test_sums_are_those_of_each_key_and_minute(tmp_path: Path) -> None:
     assert follow(tmp_path / "log", tmp_path / "state").batches == 1
     written = pq.read_table(tmp_path / "state" / "sums" / "batch-0.parquet")
     assert written.schema.equals(SUMS)
-    found = {
+    sums = {
         (*(row[name] for name in KEYS), row["minute"], name): row[name]
         for row in written.to_pylist()
         for name in SUMMED
     }
-    assert found == expected
+    assert sums == expected
     assert written["minute"].to_pylist() == sorted(written["minute"].to_pylist())
 
 
@@ -205,8 +205,8 @@ def test_more_sums_than_fit_into_memory_and_their_names_are_in_several_groups(
     written = pq.ParquetFile(target.path)
     groups = [written.metadata.row_group(number).num_rows for number in range(written.num_row_groups)]
     assert (len(groups), max(groups), sum(groups)) == (5, 40, 200)
-    (found,) = follow_sums.stored(place(tmp_path))
-    totals = follow_sums.totals([found]).sort_by("topic")
+    (only,) = follow_sums.stored(place(tmp_path))
+    totals = follow_sums.totals([only]).sort_by("topic")
     assert (totals["topic"].to_pylist(), totals["decisions"].to_pylist()) == (["a", "b"], [100, 100])
     assert totals["last"].to_pylist()[0] == START + timedelta(minutes=49)
     read: list[int] = []
@@ -218,9 +218,9 @@ def test_more_sums_than_fit_into_memory_and_their_names_are_in_several_groups(
 
     monkeypatch.setattr(follow_sums, "_named", watched)
     later = "run=r/system=kafka/part-main-00100.parquet"
-    assert follow_sums.unknown([found], [later, named[25], named[98]]) == [later]
+    assert follow_sums.unknown([only], [later, named[25], named[98]]) == [later]
     assert read == [2, 4]
-    assert follow_sums.unknown([found], named) == []
+    assert follow_sums.unknown([only], named) == []
 
 
 def test_files_that_cannot_be_removed_are_an_error(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def test_seconds_are_kept_as_computed_by_hand(tmp_path: Path) -> None:
     assert usage(log, "--service-level", str(target), "--tables", str(tmp_path)).exit_code == 0
     (row,) = csv.DictReader(target.read_text().splitlines())
     assert (row["topic"], row["seconds"], row["kept"]) == ("orders.eu", "4", "0.75")
-    (told,) = pq.read_table(tmp_path / "service_level.parquet").to_pylist()
-    assert (told["seconds"], told["kept_share"], told["held_p99_ms"]) == (4, 0.75, 70.0)
+    (stored,) = pq.read_table(tmp_path / "service_level.parquet").to_pylist()
+    assert (stored["seconds"], stored["kept_share"], stored["held_p99_ms"]) == (4, 0.75, 70.0)
 
 
 def test_a_limit_holds_for_the_topic_gateway_and_version_whose_rows_name_it(tmp_path: Path) -> None:
@@ -129,5 +129,5 @@ def test_any_seconds_are_judged_as_by_all_their_windows(
         kept.name(table)
         kept.add(table)
         kept.end(date(2026, 12, 1) + timedelta(days=day))
-    told = [sum(each) for each in zip(*kept.by_policy.values(), strict=True)]
-    assert told == [len(amounts), brute_force(amounts, rate, burst_s)]
+    sums = [sum(each) for each in zip(*kept.by_policy.values(), strict=True)]
+    assert sums == [len(amounts), brute_force(amounts, rate, burst_s)]

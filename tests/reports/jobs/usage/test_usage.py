@@ -151,9 +151,9 @@ def test_the_documented_columns_and_query_are_those_of_the_file(tmp_path: Path) 
     put(tmp_path / "log", [{"bytes": 10**9}, {"namespace": "other"}, {"time": START + timedelta(days=2)}])
     rows(tmp_path / "log")
     query = section.partition("```sql\n")[2].partition("```")[0]
-    found = duckdb.execute(query.replace("'usage.parquet'", f"'{tmp_path}/usage.parquet'")).fetchall()
+    answers = duckdb.execute(query.replace("'usage.parquet'", f"'{tmp_path}/usage.parquet'")).fetchall()
     november, december = datetime(2026, 11, 1), datetime(2026, 12, 1)
-    assert [(name, month.timetuple()[:3], messages, size) for name, month, messages, size in found] == [
+    assert [(name, month.timetuple()[:3], messages, size) for name, month, messages, size in answers] == [
         ("orders", november.timetuple()[:3], 1, 1.0),
         ("other", november.timetuple()[:3], 1, 0.0),
         ("orders", december.timetuple()[:3], 1, 0.0),
@@ -197,13 +197,13 @@ def test_percentiles_of_holds_are_what_duckdb_finds_rounded_up(tmp_path: Path) -
         for table in section["tables"]
         if table["name"] == "service_level"
     ]
-    found = {tuple(row[:5]): row[7:] for row in table["rows"]}
+    holds = {tuple(row[:5]): row[7:] for row in table["rows"]}
     expected = duckdb.execute(HOLDS.format(log)).fetchall()
-    assert len(found) == len(expected) > 20
+    assert len(holds) == len(expected) > 20
     for *key, held, delays in expected:
         exact = [next(ns for ns, upto in delays if upto >= share * held) for share in (0.5, 0.99)]
         rounded = [math.ceil(ns / (scale := 10 ** max(0, len(str(ns)) - 2))) * scale for ns in exact]
-        assert found[tuple(key)] == [held, *(ns / 1e6 for ns in rounded)]
+        assert holds[tuple(key)] == [held, *(ns / 1e6 for ns in rounded)]
 
 
 def test_csv_is_safe_for_spreadsheets_and_terminals(tmp_path: Path) -> None:
@@ -214,13 +214,13 @@ def test_csv_is_safe_for_spreadsheets_and_terminals(tmp_path: Path) -> None:
     assert usage(log, "--csv", str(target)).exit_code == 0
     text = target.read_text()
     assert visible(text, keep="\n") == text
-    found = list(csv.DictReader(text.splitlines()))
-    assert list(found[0]) == ["day", *KEYS, *SUMMED]
+    lines = list(csv.DictReader(text.splitlines()))
+    assert list(lines[0]) == ["day", *KEYS, *SUMMED]
     assert (
-        {row["principal"] for row in found} == {row["topic"] for row in found} == set(map(safe_cell, names))
+        {row["principal"] for row in lines} == {row["topic"] for row in lines} == set(map(safe_cell, names))
     )
-    assert {row["published_messages"] for row in found} == {"1"}
-    for row in found:
+    assert {row["published_messages"] for row in lines} == {"1"}
+    for row in lines:
         assert not row["topic"].lstrip().startswith(("=", "+", "-", "@"))
     assert "'=cmd|' /C calc'!A0" in text
 

@@ -34,9 +34,9 @@ class Seen:
 def find_browser() -> str:
     """The browser; without one the test is skipped, or fails with SLUICEGATE_REQUIRE_BROKER=1."""
     for name in (os.environ.get("SLUICEGATE_CHROMIUM"), *_NAMES):
-        found = shutil.which(name) if name else None
-        if found:
-            return found
+        path = shutil.which(name) if name else None
+        if path:
+            return path
     missing = f"no browser: expected one of {', '.join(_NAMES)} in PATH, or SLUICEGATE_CHROMIUM=/path/to/it"
     if os.environ.get("SLUICEGATE_REQUIRE_BROKER") == "1":
         pytest.fail(missing)
@@ -73,14 +73,14 @@ def look(
     )
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     start = done.stdout.index("<html")
-    told = dict(re.findall(r'data-(\w+)="([^"]*)"', done.stdout[start : done.stdout.index(">", start)]))
+    attributes = dict(re.findall(r'data-(\w+)="([^"]*)"', done.stdout[start : done.stdout.index(">", start)]))
     with Image.open(shot) as picture:
         pixels = picture.convert("RGB")
     return [
         Seen(
             {
                 name.removeprefix(f"f{place}"): value
-                for name, value in told.items()
+                for name, value in attributes.items()
                 if name[:2] == f"f{place}"
             },
             pixels.crop((0, place * height, width, (place + 1) * height)),

@@ -30,13 +30,13 @@ class Element:
 
     def all(self, name: str, **attributes: str) -> list["Element"]:
         """Elements of a name below it."""
-        found = []
+        elements = []
         for child in self.children:
             wanted = {key.rstrip("_"): value for key, value in attributes.items()}.items()
             if child.name == name and wanted <= child.attributes.items():
-                found.append(child)
-            found += child.all(name, **attributes)
-        return found
+                elements.append(child)
+            elements += child.all(name, **attributes)
+        return elements
 
 
 class _Reader(HTMLParser):

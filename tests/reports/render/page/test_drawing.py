@@ -89,10 +89,10 @@ def test_thinning_keeps_order_and_extremes(values: list[float | None], most: int
     measured = [point for point in kept if point.y is not None]
     assert len(measured) <= max(most, 4)
     assert len(kept) <= max(most, 4) * 2.25 + 1
-    told = [y for y in values if y is not None]
+    measured_values = [y for y in values if y is not None]
     left = [point.y for point in kept if point.y is not None]
-    if told:
-        assert (min(left), max(left)) == (min(told), max(told))
+    if measured_values:
+        assert (min(left), max(left)) == (min(measured_values), max(measured_values))
     assert (None in values) == any(point.y is None for point in kept)
     # No line is drawn over a gap: where one was between two points that stay, one is there.
     for one, other in pairwise(kept):

@@ -114,9 +114,9 @@ def test_clock_skews_name_their_evidence_and_a_long_list_is_cut() -> None:
         Skew(f"c{n}", "kafka", "proxy", 1500.0, 20.0, "main", f"{n + 7} messages") for n in range(70)
     )
     results = Results(RunFacts("r", "", "", skews=clocks), Verdict.EXACT)
-    told = read(page(results)).text
-    assert "c0 kafka proxy 1.5 ms ± 20 µs main 7 messages" in told
-    assert "10 more are in the JSON form" in told
+    text = read(page(results)).text
+    assert "c0 kafka proxy 1.5 ms ± 20 µs main 7 messages" in text
+    assert "10 more are in the JSON form" in text
     assert "| c0 | kafka proxy | 1.5 ms | 20 µs | main | 7 messages |" in markdown(results)
     assert "50 of 70 rows" in markdown(results)
 
@@ -126,8 +126,8 @@ def test_every_drawing_and_table_has_a_text_alternative(shown: Element) -> None:
         assert table.all("caption")[0].text
         assert table.all("th", scope="col")
     for drawing in shown.all("svg"):
-        told = drawing.attributes.get("aria-labelledby") or drawing.attributes.get("aria-hidden")
-        assert told or drawing.attributes.get("preserveaspectratio")
+        alternative = drawing.attributes.get("aria-labelledby") or drawing.attributes.get("aria-hidden")
+        assert alternative or drawing.attributes.get("preserveaspectratio")
 
 
 def test_each_series_differs_by_mark_or_dashes_and_not_by_colour_alone(shown: Element) -> None:
@@ -272,16 +272,16 @@ def test_policies_and_tables_with_equal_names_have_different_ids() -> None:
 
 def test_a_gates_cost_stands_beside_that_of_the_native_door(shown: Element) -> None:
     (matrix,) = (section for section in shown.all("section") if section.attributes["id"] == "matrix")
-    told = [small.text for small in matrix.all("small") if small.attributes.get("class") == "cost"]
-    assert told[:3] == ["2.9 / 7.4 ms, 910/s", "native 2.2 / 6.1 ms, 918/s", "2.2 / 6.1 ms, 918/s"]
+    costs = [small.text for small in matrix.all("small") if small.attributes.get("class") == "cost"]
+    assert costs[:3] == ["2.9 / 7.4 ms, 910/s", "native 2.2 / 6.1 ms, 918/s", "2.2 / 6.1 ms, 918/s"]
 
 
 def test_a_cell_has_the_first_part_of_a_reason_that_a_table_has_whole() -> None:
     cell = Cell("p", "kafka", "proxy", Verdict.OFF, text="far too much; and for too long")
-    found = Section("Reasons", "", tables=(Table(("why",), ((cell.text,),), "reasons"),), overall=True)
-    for sections, told in (((), cell.text), ((found,), "far too much; more")):
+    reasons = Section("Reasons", "", tables=(Table(("why",), ((cell.text,),), "reasons"),), overall=True)
+    for sections, text in (((), cell.text), ((reasons,), "far too much; more")):
         shown = read(page(Results(RunFacts("r", "", ""), Verdict.OFF, (cell,), sections)))
         (place,) = shown.all("table", class_="matrix")[0].all("td")
-        assert place.all("small")[-1].text == told
+        assert place.all("small")[-1].text == text
         links = [link.attributes["href"] for link in place.all("a")]
         assert links == ["#policy-1-table-1"] * len(sections)

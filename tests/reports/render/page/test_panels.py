@@ -110,8 +110,8 @@ def test_a_wide_table_is_split_and_loses_nothing() -> None:
     heads = [[cell.text for cell in table.all("th", scope="col")] for table in tables]
     assert all(len(head) <= 8 for head in heads)
     assert all(head[0] == "system, door, phase, topic, seen by" for head in heads)
-    told = [name for head in heads for name in head[1:]]
-    assert told == ["limit (KiB/s)", *(f"measure {n}" for n in range(16)), "verdict"]
+    columns = [name for head in heads for name in head[1:]]
+    assert columns == ["limit (KiB/s)", *(f"measure {n}" for n in range(16)), "verdict"]
     assert "Not measured in any row: measure 16." in details.text
     figures = [cell.text for table in tables for cell in table.all("tr")[1].all("td")]
     assert figures == ["150", *map(str, range(16)), "exact"]
@@ -154,12 +154,12 @@ def test_columns_are_in_the_units_of_charts_and_shares_are_percents() -> None:
 
 def test_counts_in_the_headline_are_those_of_the_thresholds() -> None:
     results = example()
-    told = counted(results).split("; ")
-    gates, native = told[0], told[1]
-    found = cells(results).values()
-    off = sum(cell.verdict is Verdict.OFF for cell in found if cell.door != "native")
+    parts = counted(results).split("; ")
+    gates, native = parts[0], parts[1]
+    matrix = cells(results).values()
+    off = sum(cell.verdict is Verdict.OFF for cell in matrix if cell.door != "native")
     assert f"{off} off" in gates or (not off and "off" not in gates)
     numbers = [int(n) for part in (gates, native) for n in re.findall(r"(\d+) missing", part)]
-    assert sum(numbers) == sum(cell.verdict is Verdict.MISSING for cell in found)
+    assert sum(numbers) == sum(cell.verdict is Verdict.MISSING for cell in matrix)
     more = replace(results, matrix=tuple(replace(cell, verdict=Verdict.OFF) for cell in results.matrix))
     assert counted(more).startswith(f"through gates {sum(c.door != 'native' for c in more.matrix)} off")
