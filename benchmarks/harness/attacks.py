@@ -45,8 +45,10 @@ def _flood(
             try:
                 sent[number] += connection.send(view[sent[number] % len(data) :])
             except BlockingIOError:
+                # The gate reads no faster, as it should; the others are not to wait for this one.
                 continue
             except OSError:
+                # The gate has closed it; who attacks comes again, with the first bytes of the protocol.
                 connection.close()
                 with suppress(OSError):
                     connections[number] = again = connect(stack, address, receive_bytes)
@@ -93,7 +95,7 @@ def _dribbling(stack: ExitStack, address: str, clients: int) -> Iterator[None]:
     while True:
         yield
         for connection in connections:
-            with suppress(OSError):
+            with suppress(OSError):  # the gate may close it: that is no failure of the attack
                 connection.send(b"\0")
         time.sleep(_DRIBBLE_S)
 

@@ -67,7 +67,7 @@ class Gateway(Gate):
         """Those of the supervisor."""
         pids = []
         for process in psutil.Process(self.pid).children():
-            with suppress(psutil.Error):
+            with suppress(psutil.Error):  # it ended while we were looking
                 if "sluicegate.processes.worker_main" in process.cmdline():
                     pids.append(process)
         return pids
@@ -76,6 +76,7 @@ class Gateway(Gate):
         """Whether a worker other than this one answers a client."""
         if any(worker.pid == but for worker in self.workers()):
             return False
+        # The kernel accepts before the worker does: only an answer shows that it serves.
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), _WAIT_S) as client:
             client.sendall(API_VERSIONS_V0)
             return bool(client.recv(1))

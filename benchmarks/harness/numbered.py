@@ -55,6 +55,7 @@ class NumberedProducer:
             try:
                 producer.produce(topic, value, on_delivery=partial(self._answered, self.sent))
             except BufferError:
+                # librdkafka's queue is full; the same number is tried again, so that none is left out.
                 producer.poll(0.02)
             else:
                 self.sent += 1

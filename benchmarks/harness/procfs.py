@@ -81,7 +81,7 @@ def resident_bytes(root: int) -> int:
 def forget_peaks(root: int) -> None:
     """Reset the peaks of `peak_bytes_each`; where the kernel cannot, they stay those since the start."""
     for pid in tree(root):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # it ended, or the kernel was built without it
             (_PROC / str(pid) / "clear_refs").write_text(_FORGET_PEAK)
 
 

@@ -44,6 +44,7 @@ class _Saturating:
                 producer.produce(self.topic, self.value, on_delivery=self._acknowledged)
                 producer.poll(0)
             except BufferError:
+                # librdkafka's queue is full: only answers make room in it.
                 producer.poll(0.05)
         producer.purge(in_queue=True, in_flight=True)
         producer.flush(5)

@@ -36,6 +36,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 body = produced(request) if api_key == _PRODUCE else _VERSIONS
                 writer.write(struct.pack(">ii", 4 + len(body), correlation_id) + body)
                 await writer.drain()
+            # Where all is in the buffers no await above yields, and one client would keep the loop.
             await asyncio.sleep(0)
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()

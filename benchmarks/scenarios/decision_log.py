@@ -397,6 +397,7 @@ def _produce(bootstrap: str, number: int, messages: int) -> int:
                 producer.produce(f"shop.orders-{rng.randrange(6)}", bytes(size), on_delivery=delivered)
                 break
             except BufferError:
+                # librdkafka's queue is full: only answers make room in it.
                 producer.poll(0.1)
         producer.poll(0)
     if producer.flush(_PATIENCE_S):

@@ -55,7 +55,7 @@ async def _measured(world: MetadataStore, own: MetadataStore, quick: bool) -> di
             while not controller.figures.leading:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
             watching = asyncio.ensure_future(_watched(world, count))
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # the watch begins before the lease is renewed for the last time
             renewed_s, cpu_s = time.monotonic(), time.process_time()
             await world.keep_alive(lease)
             gone_s, given_s, owners = await watching

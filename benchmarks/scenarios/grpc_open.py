@@ -42,7 +42,7 @@ class Client:
         except BlockingIOError:
             return  # nothing more has come
         except OSError:
-            pass
+            pass  # the gate has reset it: as closed
         self.close()
         self._connect()
 
