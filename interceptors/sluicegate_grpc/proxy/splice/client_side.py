@@ -144,7 +144,7 @@ class ClientSide(Side):
             raise malformed(f"a request on stream {stream}")
         if self._late is not None:
             self._holding.last = stream
-            self._refusals.refuse_request(stream, self._late, has_ended=bool(flags & END_STREAM))
+            self._refusals.refuse(stream, self._late, has_ended=bool(flags & END_STREAM))
             return
         if self._goes_away or self._leads_elsewhere(request.broker):
             self._send_elsewhere(flags, stream)
@@ -166,7 +166,7 @@ class ClientSide(Side):
         else:
             counter, told = refusal
             self._connection.shared.count(counter)
-            self._refusals.refuse_request(stream, told, has_ended=bool(flags & END_STREAM))
+            self._refusals.refuse(stream, told, has_ended=bool(flags & END_STREAM))
 
     def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
         """Refuse a request over the stream limit; its client may retry it (RFC 9113 section 8.7)."""

@@ -1,10 +1,12 @@
 """State of one connection that its handlers share, and their pending work."""
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 
+from sluicegate.broker import NextTurn
 from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.timers import Timers
+from sluicegate.sessions.work import Resume, Until, Waits
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import STREAM_MASK
 from sluicegate_grpc.proxy.splice.request import Request
@@ -48,7 +50,7 @@ class Connection:
         self.up.back, self.down.back = self.down, self.up
         self.streams = Streams(budget, shared.limits.max_streams)
         """Requests whose responses have not ended."""
-        self.questions: Questions[Callable[[int], None]] = Questions()
+        self.questions: Questions[Resume] = Questions()
         """Questions for the front."""
         self.timers = Timers()
         """Scheduled calls."""
@@ -86,10 +88,18 @@ class Connection:
 
     # -- what is to come ------------------------------------------------------------------------------
 
-    def answered(self, question: Hashable, now_ns: int) -> None:
-        """Handle the front's answer."""
-        for call in self.questions.answered(question):
-            call(now_ns)
+    def wait(self, waits: Waits, resume: Resume) -> None:
+        """Have work go on: the one way in which anything on this connection waits."""
+        if isinstance(waits, Until):
+            self.timers.at(waits.at_ns, lambda now_ns: resume(now_ns, None))
+        else:
+            self.questions.ask(NextTurn() if waits is None else waits.question, resume)
+
+    def answered(self, question: Hashable, answer: object, now_ns: int) -> None:
+        """Resume what has asked the front; it gets None if the front could not answer."""
+        known = None if isinstance(answer, Exception) else answer
+        for resume in self.questions.answered(question):
+            resume(now_ns, known)
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: discard what waits, and release what only it used, in slices."""

@@ -59,8 +59,6 @@ class FrameStream:
     flow: Flow = field(init=False)
     back: "FrameStream" = field(init=False)
     """The other direction: what its sender is told goes there."""
-    await_turn: Callable[[], None] = field(init=False)
-    """Has the rest of the frames looked at in a turn of their own."""
     watched: set[int] = field(default_factory=set)
     """Streams whose DATA frames are looked at."""
     continued: int = _NOTHING_YET
@@ -75,7 +73,7 @@ class FrameStream:
     """The bytes that are looked at now."""
     reads: int = 0
     """How often bytes have come."""
-    waits_for_turn: bool = False
+    _waits_for_turn: bool = False
     """True while frames that have come are not looked at until their turn comes."""
     _handlers: tuple[Handler, ...] = ()
     _marked: int = 0
@@ -117,12 +115,12 @@ class FrameStream:
 
     # -- reading --------------------------------------------------------------------------------------
 
-    def walk(self, data: bytes, now_ns: int) -> None:
+    def walk(self, data: bytes, now_ns: int) -> bool:
         """Process the next bytes; `take` then gives the bytes to forward.
 
-        One turn of the event loop processes a bounded number of frames; a call without bytes processes
-        the next.
+        One turn of the event loop processes a bounded number of frames.
 
+        :return: True if the rest has to wait for another turn: call `resume` then, and this with no bytes.
         :raises WireError: if they break the protocol.
         :raises NoRoomError: if there is no room for the rest.
         """
@@ -132,8 +130,8 @@ class FrameStream:
         if rest.size:
             if data:
                 rest.keep(data)
-            if rest.size < self._need or self.waits_for_turn:
-                return
+            if rest.size < self._need or self._waits_for_turn:
+                return False
             data = rest.all()
         self.data = data
         self.at = 0
@@ -151,6 +149,11 @@ class FrameStream:
                 self._need = HEAD + (high << 8 | low)
             else:
                 self._need = HEAD
+        return self._waits_for_turn
+
+    def resume(self) -> None:
+        """The turn of the rest has come."""
+        self._waits_for_turn = False
 
     def _frames(self, data: bytes, now_ns: int) -> int:  # noqa: C901 - one loop, and hot
         # <hot> One turn for each frame.
@@ -188,9 +191,7 @@ class FrameStream:
                 at = stop
             left -= BATCH + CALL_WORK * calls + (at - begin >> BYTES_SHIFT) + self._charged
             self._charged = 0
-        if end - at >= HEAD:
-            self.waits_for_turn = True
-            self.await_turn()
+        self._waits_for_turn = end - at >= HEAD
         return at
 
     def charge(self, work: int) -> None:

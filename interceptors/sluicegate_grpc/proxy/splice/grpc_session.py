@@ -13,13 +13,13 @@ from sluicegate.broker import (
     Close,
     Command,
     Dial,
-    NextTurn,
     ToClient,
     ToUpstream,
     WakeAt,
 )
 from sluicegate.model import ConnectionClose, SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
+from sluicegate.sessions.work import TURN
 from sluicegate_grpc.events import GrpcClose, GrpcEvent
 from sluicegate_grpc.proxy.splice.absent import Absent
 from sluicegate_grpc.proxy.splice.answers import Answers
@@ -97,8 +97,6 @@ class GrpcSession(BaseSession):
         self._connection = connection = Connection(shared, peer)
         self._up = connection.up
         self._down = connection.down
-        self._up.await_turn = partial(self._await_turn, self._up, self._walk_up)
-        self._down.await_turn = partial(self._await_turn, self._down, self._walk_down)
         self._answers = Answers(connection)
         refusals = Refusals(connection)
         empty = Flood(GrpcClose.EMPTY_FRAMES_FLOOD, shared.limits.empty_frames)
@@ -239,7 +237,7 @@ class GrpcSession(BaseSession):
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """Handle the front's answer; an exception if it has none."""
         self._follow_policies()
-        self._guarded(partial(self._connection.answered, question), now_ns)
+        self._guarded(partial(self._connection.answered, question, answer), now_ns)
         return self._finish(now_ns)
 
     @property
@@ -349,7 +347,8 @@ class GrpcSession(BaseSession):
     def _walk_up(self, data: bytes, now_ns: int) -> None:
         if self._policy_changes != self._gates.changes:
             self._follow_policies()
-        self._up.walk(data, now_ns)
+        if self._up.walk(data, now_ns):
+            self._connection.wait(TURN, partial(self._resume, self._up, self._walk_up))
         holding = self._holding
         if holding.marks or holding.calls:
             holding.settle(self._up.data, now_ns)
@@ -357,17 +356,18 @@ class GrpcSession(BaseSession):
     def _walk_down(self, data: bytes, now_ns: int) -> None:
         if self._policy_changes != self._gates.changes:
             self._follow_policies()
-        self._down.walk(data, now_ns)
+        if self._down.walk(data, now_ns):
+            self._connection.wait(TURN, partial(self._resume, self._down, self._walk_down))
         streams = self._connection.streams
         if len(streams.ids) < streams.floor:
             streams.shrink()
 
-    def _await_turn(self, frames: FrameStream, walk: Callable[[bytes, int], None]) -> None:
-        def turn(now_ns: int) -> None:
-            frames.waits_for_turn = False
-            walk(b"", now_ns)
-
-        self._connection.questions.ask(NextTurn(), turn)
+    @staticmethod
+    def _resume(
+        frames: FrameStream, walk: Callable[[bytes, int], None], now_ns: int, answer: object = None
+    ) -> None:
+        frames.resume()
+        walk(b"", now_ns)
 
     def _run_due(self, now_ns: int) -> None:
         self._connection.timers.run_due(now_ns)

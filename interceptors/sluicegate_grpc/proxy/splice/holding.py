@@ -5,26 +5,178 @@ headers are forwarded before those of a later stream.
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TypeAlias
 
 from sluicegate.sessions.pieces import NoRoomError
+from sluicegate.sessions.work import Running
 from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.answers import Answers
-from sluicegate_grpc.proxy.splice.body import Body, Step
-from sluicegate_grpc.proxy.splice.call import Call, Opening
 from sluicegate_grpc.proxy.splice.connection_state import Connection
-from sluicegate_grpc.proxy.splice.deciding import Deciding
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
+from sluicegate_grpc.proxy.splice.flow import Chunk, Credit, Outlet, joined
 from sluicegate_grpc.proxy.splice.frames import (
+    DATA,
     END_STREAM,
+    HEAD,
     MAX_WINDOW,
+    PADDED,
     ErrorCode,
+    frame,
+    unpadded,
     window_amount,
     window_update,
 )
 from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.semantics.calls import Caller
+from sluicegate_grpc.semantics.fields import Tail
+from sluicegate_grpc.semantics.status import Refusal
 
 Mark: TypeAlias = tuple[int, int, Request]
+_SMALL = 1024
+"""Bytes of a chunk to which the next one is added."""
+
+
+class Step(Enum):
+    """The progress of a call."""
+
+    READING = auto()
+    """A message is incomplete."""
+    WAITING = auto()
+    """A message waits for its decision."""
+    PASSING = auto()
+    """The rest of an admitted message passes."""
+    FREE = auto()
+    """Later bytes are not looked at."""
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """The withheld bytes of a request, and what is still to come of an admitted message."""
+
+    next_step: Step
+    """What follows an admitted message: `READING` if each one is decided, else `FREE`."""
+    step: Step = Step.READING
+    chunks: deque[Chunk] = field(default_factory=deque)
+    """Undecided bytes."""
+    size: int = 0
+    """Their number."""
+    received: int = 0
+    """Bytes received while the call is read."""
+    worth_reading: int = 0
+    """How many bytes of a message have to be there before it is read once more."""
+    left: int = 0
+    """Bytes still to come of an admitted message."""
+    tail: Tail | None = None
+    """Checks them."""
+
+    @property
+    def owed(self) -> int | None:
+        """Bytes whose credit on the stream the sender has not regained; None once any were forwarded."""
+        if self.received != self.size:
+            return None
+        return sum(len(chunk.payload) for chunk in self.chunks if chunk.credit is not Credit.STREAM)
+
+    def announce(self, size: int, tail: Tail | None = None) -> None:
+        """The message at hand: its bytes, and what checks those that have not come."""
+        self.left, self.tail = size, tail
+
+    def passed(self, size: int) -> None:
+        """Count bytes that were forwarded."""
+        if self.step is Step.PASSING:
+            self.left -= size
+            if not self.left:
+                self.tail = None
+                self.worth_reading = 0
+                self.step = self.next_step
+
+    def add(self, chunk: Chunk) -> None:
+        """Withhold more bytes."""
+        if not chunk.payload:
+            return
+        self.size += len(chunk.payload)
+        last = self.chunks[-1] if self.chunks else None
+        if last is not None and len(last.payload) < _SMALL and last.credit is chunk.credit:
+            last.payload += chunk.payload  # a chunk has an overhead of 100 bytes
+        else:
+            self.chunks.append(chunk)
+
+    def put_back(self, chunks: list[Chunk]) -> None:
+        """Withhold again what was taken."""
+        self.chunks.extendleft(reversed(chunks))
+        self.size += sum(len(chunk.payload) for chunk in chunks)
+
+    def read(self, there: int) -> bytes:
+        """The undecided bytes, to be read so far; it is worthwhile again once twice as many are there."""
+        self.worth_reading = 2 * there
+        return joined(self.chunks)
+
+    def take(self, size: int) -> list[Chunk]:
+        """Take bytes that are now decided."""
+        taken: list[Chunk] = []
+        self.size -= size
+        while size:
+            chunk = self.chunks.popleft()
+            if len(chunk.payload) > size:
+                self.chunks.appendleft(chunk.split(size))
+            size -= len(chunk.payload)
+            taken.append(chunk)
+        return taken
+
+
+@dataclass(slots=True, eq=False)
+class Opening:
+    """A request's headers on their way to the broker; `Holding` writes it."""
+
+    place: int
+    """Their offset in the bytes being read."""
+    is_up: bool = False
+    """True once the broker knows of the request."""
+    frames: bytes = b""
+    """The header block, until it goes to the broker."""
+    credit: int = 0
+    """The window that the client has opened for the response until then."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One policed HTTP/2 stream. What happens to it is decided by the session that owns it."""
+
+    stream: int
+    """Its id."""
+    request: Request
+    """What its headers say."""
+    caller: Caller
+    """Who makes it."""
+    outlet: Outlet
+    """Its outlet to the broker."""
+    opening: Opening
+    body: Body
+    is_answered: bool = False
+    """True once the client got response headers."""
+    has_ended: bool = False
+    """True once the client has ended the request."""
+    end: bytes = b""
+    """The frame that ended it, if that was not DATA."""
+    _waiting: Running[Refusal | None] | None = None
+    """The work on the message at hand, if its decision has to wait."""
+
+    def admit(self) -> None:
+        """The message at hand may be forwarded."""
+        self._waiting = None
+        self.body.step = Step.PASSING
+
+    def wait_for(self, work: Running[Refusal | None]) -> None:
+        """The decision of the message at hand has to wait."""
+        self._waiting = work
+        self.body.step = Step.WAITING
+
+    def close(self, now_ns: int) -> None:
+        """It ends: what the work on it has taken is given back."""
+        if self._waiting is not None:
+            self._waiting.close(now_ns)
 
 
 class Holding:
@@ -33,13 +185,11 @@ class Holding:
     :param connection: the client's.
     :param answers: the responses that have to be read.
     :param refusals: ends calls.
-    :param deciding: handles calls that end undecided.
     """
 
     __slots__ = (
         "_answers",
         "_connection",
-        "_deciding",
         "_extras",
         "_fresh",
         "_held",
@@ -53,14 +203,11 @@ class Holding:
         "marks",
     )
 
-    def __init__(
-        self, connection: Connection, answers: Answers, refusals: Refusals, deciding: Deciding
-    ) -> None:
+    def __init__(self, connection: Connection, answers: Answers, refusals: Refusals) -> None:
         self._connection = connection
         self._shared = connection.shared
         self._answers = answers
         self._refusals = refusals
-        self._deciding = deciding
         self._up = connection.up
         self._open = connection.streams.ids
         self.calls: dict[int, Call] = {}
@@ -158,6 +305,30 @@ class Holding:
             self._opens(call, data, begin, end, now_ns)
         return self.calls.get(stream)
 
+    def keep(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> Call | None:
+        """Buffer a frame of a call; None if the call ends: no room for it, or not the size it announced."""
+        begin, end = unpadded(data, at, stop, flags) if flags & PADDED else (at + HEAD, stop)
+        call = self.call(stream, data, now_ns)
+        size = stop - at - HEAD
+        if call is not None:
+            call.has_ended = bool(flags & END_STREAM)
+            call.body.received += end - begin
+            length, received = call.request.length, call.body.received
+            is_wrong = length is not None and (received > length or (call.has_ended and received < length))
+            if is_wrong and not call.opening.is_up:  # RFC 9113 section 8.1.1
+                self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+                call = None
+        if call is None:
+            self._up.cut(at, stop)
+            self._up.grant(0, size)
+            return None
+        is_read = call.body.step is Step.READING and not call.has_ended
+        ahead = self._shared.limits.message_bytes if is_read else 0
+        chunk = self._up.flow.keep(call.outlet, data[begin:end], size - (end - begin), ahead)
+        self._up.cut(at, stop)
+        call.body.add(chunk)
+        return call
+
     def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
         """Whether a window update of a stream has to wait with its held headers."""
         if stream in self.marks:
@@ -219,14 +390,31 @@ class Holding:
             opening.frames = b""
         del self._held[:count]
 
+    def finish(self, call: Call, now_ns: int) -> bool:
+        """Forget a call that is completely forwarded, or needs no more handling.
+
+        :return: False if its client has ended it within a message.
+        """
+        if call.body.step is Step.WAITING:
+            return True
+        if not call.has_ended:
+            if call.body.step is Step.FREE and not call.outlet.items and not call.outlet.debt:
+                self.forget(call, now_ns)
+            return True
+        if call.body.chunks:
+            return False
+        self.flush(call.stream)
+        self.leave(call, now_ns)
+        self._up.ends(call.outlet, call.end or frame(DATA, END_STREAM, call.stream))
+        return True
+
     def leave(self, call: Call, now_ns: int) -> None:
         """Stop reading a call; bytes already released may still wait for a window."""
-        if self.calls.get(call.stream) is not call:
+        if self.calls.pop(call.stream, None) is None:
             return
-        del self.calls[call.stream]
         if not call.opening.is_up:
             del self._held[bisect_left(self._held, call.stream)]
-        self._deciding.give_up(call, now_ns)
+        call.close(now_ns)
         if call.opening.frames:
             self._up.let_go(len(call.opening.frames))
             call.opening.frames = b""
