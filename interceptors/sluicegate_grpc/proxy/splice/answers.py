@@ -166,7 +166,7 @@ class Answers:
     :param connection: the client's.
     """
 
-    __slots__ = ("_connection", "_down", "break_off", "ready", "watchers")
+    __slots__ = ("_break_off", "_connection", "_down", "ready", "watchers")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -175,8 +175,11 @@ class Answers:
         """Who looks at which stream."""
         self.ready: set[Delivering] = set()
         """Deliveries that may go on, as something was acknowledged."""
-        self.break_off: BreakOff
-        """Ends a call whose response is under way; the session sets it."""
+        self._break_off: BreakOff
+
+    def break_off_by(self, break_off: BreakOff) -> None:
+        """Set what ends a call whose response is under way."""
+        self._break_off = break_off
 
     @property
     def deliveries(self) -> int:
@@ -252,11 +255,11 @@ class Answers:
         """Note which topic a rewritten response is about."""
         watcher = self.watchers.get(stream)
         if isinstance(watcher, Rewriting):
-            watcher.topic = topic
+            watcher.is_about(topic)
 
     def deliver(self, stream: int, request: Request, delivery: Stream) -> None:
         """Meter the messages that the broker sends to a consumer."""
-        watcher = Delivering(self._connection, stream, request, delivery, self.watchers, self.break_off)
+        watcher = Delivering(self._connection, stream, request, delivery, self.watchers, self._break_off)
         delivery.on_acknowledged(lambda: self.ready.add(watcher))
         self._watch(stream, watcher)
 

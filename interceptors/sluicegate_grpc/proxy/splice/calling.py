@@ -90,18 +90,15 @@ class Calling:
             return False
         holding, calls = self.holding, self._calls
         method = request.method or request.known_method  # the property would cost a call
-        connection = self._connection
-        caller = connection.caller(request) if request.credentials else connection.anonymous
+        callers = self._connection.callers
+        caller = callers.of(request) if request.credentials else callers.anonymous
         op, decision = calls.publish(method, values, caller, now_ns)
         if decision is UNNAMED:
             self._deciding.name(request, values, data[at + HEAD + PREFIX : stop])
             op, decision = calls.publish(method, values, caller, now_ns)
         if decision is None:
-            del self._marks[stream]
-            self._up.watched.discard(stream)
+            holding.passes(stream)
             self._flow.window -= stop - at - HEAD
-            if stream > holding.highest:
-                holding.highest = stream
             watches = calls.attachments.unconfirmed or self._aliases is not None
             if watches and (producer := self._deciding.to_prove(method, values, caller)):
                 self._answers.prove(stream, request, producer)
@@ -143,7 +140,7 @@ class Calling:
     def _simply_passes(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> bool:
         """Whether a frame belongs to an admitted message and passes unchanged."""
         call = self.holding.calls.get(stream)
-        if call is None or call.body.chunks or not call.opening.is_up:
+        if call is None or call.body.chunks or not call.head.is_up:
             return False
         begin, end = unpadded(data, at, stop, flags)
         most = {Step.PASSING: call.body.left, Step.FREE: end - begin}.get(call.body.step, 0)
@@ -169,7 +166,7 @@ class Calling:
         if not are_wellformed:
             self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
             return False
-        if call.opening.is_up and not call.body.chunks and not call.outlet.items:
+        if call.head.is_up and not call.body.chunks and not call.outlet.items:
             self.holding.forget(call, now_ns)
             return True
         call.has_ended, call.end = True, frames
@@ -208,7 +205,7 @@ class Calling:
         call = holding.call(stream, data, now_ns)
         if call is not None:
             holding.forget(call, now_ns)
-        unknown = (call is not None and not call.opening.is_up) or (call is None and stream > holding.highest)
+        unknown = (call is not None and not call.head.is_up) or (call is None and stream > holding.highest)
         if self._refusals.forget(stream) or unknown:
             self._up.cut(at, stop)
         self._up.over(stream)

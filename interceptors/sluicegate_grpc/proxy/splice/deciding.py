@@ -213,11 +213,8 @@ class Deciding:
         if owed is not None:
             owed += self._up.pending(call.stream)
         self._holding.end(call, now_ns)
-        self._refusals.refuse(
-            call.stream, refusal, has_ended=call.has_ended, alone=not call.is_answered, owed=owed
-        )
-        if call.opening.is_up:
-            self._refusals.cancel_upstream(call.stream)
+        has_ended, is_up, alone = call.has_ended, call.head.is_up, not call.is_answered
+        self._refusals.refuse(call.stream, refusal, has_ended=has_ended, is_up=is_up, alone=alone, owed=owed)
         return False
 
     # -- verdicts ----------------------------------------------------------------------------------------

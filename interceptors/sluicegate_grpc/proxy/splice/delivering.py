@@ -289,7 +289,6 @@ class Delivering(Withholding):
             size = max(0, message.size - PREFIX)
             wait_ns = self._ask(gate, message.values, size, message.seen_ms, turn.now_ns)
             if wait_ns in _PASSES:
-                patience_ns = _UNACKED_WAIT_NS
                 self._send(self._queue.popleft(), drop=wait_ns == _DROP)
                 continue
             if wait_ns == _UNTIL_ACKNOWLEDGED:

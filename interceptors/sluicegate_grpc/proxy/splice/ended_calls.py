@@ -33,11 +33,19 @@ class Refusals:
         """Streams that were reset towards the broker, whose late frames are discarded; 0 for each."""
 
     def refuse(
-        self, stream: int, refusal: Refusal, *, has_ended: bool, alone: bool = True, owed: int | None = 0
+        self,
+        stream: int,
+        refusal: Refusal,
+        *,
+        has_ended: bool,
+        is_up: bool = False,
+        alone: bool = True,
+        owed: int | None = 0,
     ) -> None:
         """Answer a request with trailers only (gRPC over HTTP/2, Responses).
 
         :param has_ended: True if the client has ended it.
+        :param is_up: True if the broker knows of it.
         :param alone: as for `blocks.ending`.
         :param owed: credit on the stream that the client has still to get for its body, in bytes; None if
             that is not known, as some of it was forwarded.
@@ -45,6 +53,16 @@ class Refusals:
         self._answer(stream, refusal, alone=alone)
         if not has_ended:
             self._complete(stream, owed)
+        if is_up:
+            self.cancel_upstream(stream)
+
+    def broken(self, stream: int, code: ErrorCode, *, has_ended: bool, is_up: bool) -> None:
+        """Reset a call whose client breaks the protocol. Parameters as for `refuse`."""
+        self.reset(stream, code)
+        if has_ended:
+            self.forget(stream)
+        if is_up:
+            self.cancel_upstream(stream)
 
     def break_off(self, stream: int, refusal: Refusal, *, alone: bool, is_over: bool) -> None:
         """End a response that is under way.

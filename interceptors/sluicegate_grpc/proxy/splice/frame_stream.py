@@ -61,7 +61,7 @@ class FrameStream:
     """The other direction: what its sender is told goes there."""
     watched: set[int] = field(default_factory=set)
     """Streams whose DATA frames are looked at."""
-    continued: int = _NOTHING_YET
+    _continued: int = _NOTHING_YET
     """The stream whose header block is not complete, which only CONTINUATION may follow; 0 for none."""
     unacknowledged: deque[bytes] = field(default_factory=deque)
     """SETTINGS of the receiver's that the sender has not acknowledged."""
@@ -93,6 +93,10 @@ class FrameStream:
         self.flow = Flow(self.budget, self.insert, self.grant)
         self._rest = Pieces(self.budget)
 
+    def join(self, back: "FrameStream") -> None:
+        """Make two directions those of one connection."""
+        self.back, back.back = back, self
+
     @property
     def held_bytes(self) -> int:
         """Buffered bytes: of an incomplete frame, and withheld ones."""
@@ -101,7 +105,7 @@ class FrameStream:
     @property
     def frame_began_ns(self) -> int:
         """When the current partial frame or header block began; 0 if there is none."""
-        return self._began_ns if self._rest.size > 0 or self.continued > 0 else 0
+        return self._began_ns if self._rest.size > 0 or self._continued > 0 else 0
 
     def hand_to(self, handlers: Mapping[int, Handler], default: Handler, marked: int = 0) -> None:
         """Set the handlers of frames.
@@ -135,12 +139,12 @@ class FrameStream:
             data = rest.all()
         self.data = data
         self.at = 0
-        was_open = self.continued > 0
+        was_open = self._continued > 0
         try:
             self.at = self._frames(data, now_ns)
         finally:  # what passed before a malformed frame is already decided and counted
             self._walked = at = self.at
-        if not was_open or self.continued <= 0:
+        if not was_open or self._continued <= 0:
             self._began_ns = now_ns
         if at < len(data):
             rest.keep(data[at:] if at else data)
@@ -174,7 +178,7 @@ class FrameStream:
                     return at
                 if stream < 0:
                     stream &= STREAM_MASK
-                if self.continued and (kind != CONTINUATION or stream != self.continued):
+                if self._continued and (kind != CONTINUATION or stream != self._continued):
                     self._out_of_place(kind)
                 if kind | flags & marked == DATA and size and stream not in watched and size <= flow.window:
                     flow.window -= size
@@ -202,11 +206,11 @@ class FrameStream:
         self._charged += work
 
     def _out_of_place(self, kind: int) -> None:
-        if self.continued != _NOTHING_YET:
+        if self._continued != _NOTHING_YET:
             raise malformed("a header block was left open")
         if kind != SETTINGS:  # RFC 9113 section 3.4
             raise malformed("the first frame is not SETTINGS")
-        self.continued = 0
+        self._continued = 0
 
     def _checked(self, size: int) -> int:
         if size > self.max_frame:
@@ -249,6 +253,26 @@ class FrameStream:
             self.flow.close(outlet)
         self._grants.clear()
         self._edits.clear()
+
+    def block_begins(self, start: int, stop: int, stream: int) -> None:
+        """A header block is incomplete: only CONTINUATION of its stream may follow.
+
+        :raises NoRoomError: if there is no room for it.
+        """
+        self.withhold(start, stop)
+        self._continued = stream
+
+    def block_ends(self, size: int) -> None:
+        """It is complete; its frames, which were withheld, take no memory any more."""
+        self._continued = 0
+        self.let_go(size)
+
+    def settings_apply(self, stop: int, initial_window: int | None, max_frame: int) -> None:
+        """The receiver's settings apply from an offset on; None or 0 for those that do not change."""
+        self.at = stop
+        if initial_window is not None:
+            self.flow.initial_changed(initial_window)
+        self.max_frame = max(self.max_frame, max_frame)
 
     # -- edits ---------------------------------------------------------------------------------------
 

@@ -35,8 +35,7 @@ from sluicegate_grpc.semantics.fields import Tail
 from sluicegate_grpc.semantics.status import Refusal
 
 Mark: TypeAlias = tuple[int, int, Request]
-_SMALL = 1024
-"""Bytes of a chunk to which the next one is added."""
+_SMALL = 1_024
 
 
 class Step(Enum):
@@ -99,7 +98,7 @@ class Body:
         self.size += len(chunk.payload)
         last = self.chunks[-1] if self.chunks else None
         if last is not None and len(last.payload) < _SMALL and last.credit is chunk.credit:
-            last.payload += chunk.payload  # a chunk has an overhead of 100 bytes
+            last.payload += chunk.payload  # a chunk takes 100 bytes besides
         else:
             self.chunks.append(chunk)
 
@@ -127,7 +126,7 @@ class Body:
 
 
 @dataclass(slots=True, eq=False)
-class Opening:
+class Head:
     """A request's headers on their way to the broker; `Holding` writes it."""
 
     place: int
@@ -145,14 +144,13 @@ class Call:
     """One policed HTTP/2 stream. What happens to it is decided by the session that owns it."""
 
     stream: int
-    """Its id."""
     request: Request
     """What its headers say."""
     caller: Caller
     """Who makes it."""
     outlet: Outlet
     """Its outlet to the broker."""
-    opening: Opening
+    head: Head
     body: Body
     is_answered: bool = False
     """True once the client got response headers."""
@@ -195,7 +193,6 @@ class Holding:
         "_held",
         "_open",
         "_refusals",
-        "_shared",
         "_up",
         "calls",
         "highest",
@@ -205,7 +202,6 @@ class Holding:
 
     def __init__(self, connection: Connection, answers: Answers, refusals: Refusals) -> None:
         self._connection = connection
-        self._shared = connection.shared
         self._answers = answers
         self._refusals = refusals
         self._up = connection.up
@@ -224,6 +220,17 @@ class Holding:
         """The last stream that the broker knows of, or will in this turn."""
         self.last = 0
         """The last stream that the client has opened."""
+
+    def skip(self, stream: int) -> None:
+        """The client has opened a stream that no broker hears of."""
+        self.last = stream
+
+    def passes(self, stream: int) -> None:
+        """The first message of a request passes, as do its headers, which directly precede it."""
+        del self.marks[stream]
+        self._up.watched.discard(stream)
+        if stream > self.highest:
+            self.highest = stream
 
     def opened(self, stream: int, request: Request, at: int, stop: int, flags: int) -> None:
         """Handle a request whose headers are one frame of the bytes read now."""
@@ -251,28 +258,28 @@ class Holding:
             except NoRoomError:
                 self._no_room(stream)
             else:
-                self._new(stream, request, Opening(self._up.at, frames=frames))
+                self._new(stream, request, Head(self._up.at, frames=frames))
 
     def _passes(self, stream: int, request: Request) -> None:
         """Forward a request whose messages are not read."""
         self.highest = stream
         if request.method is None:
-            self._shared.unknown(request.path)
+            self._connection.shared.unknown(request.path)
         self._watch_answer(stream, request)
 
     def _watch_answer(self, stream: int, request: Request) -> None:
         """Watch a response that may have to be rewritten."""
-        rewrite = self._shared.rewrites.get(request.path)
+        rewrite = self._connection.shared.rewrites.get(request.path)
         if rewrite is not None:
             self._answers.rewrite(stream, request, rewrite)
 
-    def _new(self, stream: int, request: Request, opening: Opening) -> Call:
+    def _new(self, stream: int, request: Request, head: Head) -> Call:
         self._watch_answer(stream, request)
-        connection = self._connection
-        caller = connection.caller(request) if request.credentials else connection.anonymous
+        callers = self._connection.callers
+        caller = callers.of(request) if request.credentials else callers.anonymous
         body = Body(Step.READING if request.is_publish else Step.FREE)
-        call = Call(stream, request, caller, self._up.flow.open(stream), opening, body)
-        if not opening.is_up:
+        call = Call(stream, request, caller, self._up.flow.open(stream), head, body)
+        if not head.is_up:
             insort(self._held, stream)
         self.calls[stream] = call
         self._up.watched.add(stream)
@@ -281,7 +288,7 @@ class Holding:
 
     def _no_room(self, stream: int) -> None:
         """Refuse a request whose headers cannot be held."""
-        self._shared.count(GrpcEvent.STREAM_REFUSED)
+        self._connection.shared.count(GrpcEvent.STREAM_REFUSED)
         self._up.over(stream)
         self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
 
@@ -300,7 +307,7 @@ class Holding:
             self._no_room(stream)
             call = None
         else:
-            call = self._new(stream, request, Opening(at, frames=data[at:stop]))
+            call = self._new(stream, request, Head(at, frames=data[at:stop]))
         for begin, end in self._extras.pop(stream, ()):
             self._opens(call, data, begin, end, now_ns)
         return self.calls.get(stream)
@@ -315,7 +322,7 @@ class Holding:
             call.body.received += end - begin
             length, received = call.request.length, call.body.received
             is_wrong = length is not None and (received > length or (call.has_ended and received < length))
-            if is_wrong and not call.opening.is_up:  # RFC 9113 section 8.1.1
+            if is_wrong and not call.head.is_up:  # RFC 9113 section 8.1.1
                 self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
                 call = None
         if call is None:
@@ -323,7 +330,7 @@ class Holding:
             self._up.grant(0, size)
             return None
         is_read = call.body.step is Step.READING and not call.has_ended
-        ahead = self._shared.limits.message_bytes if is_read else 0
+        ahead = self._connection.shared.limits.message_bytes if is_read else 0
         chunk = self._up.flow.keep(call.outlet, data[begin:end], size - (end - begin), ahead)
         self._up.cut(at, stop)
         call.body.add(chunk)
@@ -335,7 +342,7 @@ class Holding:
             self._extras.setdefault(stream, []).append((at, stop))
             return True
         call = self.calls.get(stream)
-        if call is None or call.opening.is_up:
+        if call is None or call.head.is_up:
             return False
         self._opens(call, data, at, stop, now_ns)
         return True
@@ -346,10 +353,10 @@ class Holding:
         if call is None or self.calls.get(call.stream) is not call:
             return  # an earlier frame has ended it
         amount = window_amount(data, at, stop)
-        call.opening.credit += amount
+        call.head.credit += amount
         if not amount:
             self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
-        elif call.opening.credit + self._connection.down.flow.initial > MAX_WINDOW:
+        elif call.head.credit + self._connection.down.flow.initial > MAX_WINDOW:
             self.broken(call, ErrorCode.FLOW_CONTROL_ERROR, now_ns)
         else:
             self._connection.down.flow.updated(call.stream, amount)  # for a response that is rewritten
@@ -365,7 +372,7 @@ class Holding:
                     self.call(stream, data, now_ns)
                 else:
                     at, _, request = self.marks[stream]
-                    self._new(stream, request, Opening(at, is_up=True))
+                    self._new(stream, request, Head(at, is_up=True))
                     for begin, end in self._extras.get(stream, ()):
                         self._connection.down.flow.updated(stream, window_amount(data, begin, end))
             self.marks.clear()
@@ -373,21 +380,20 @@ class Holding:
         if self.calls:
             self.flush(self.highest)
             for call in self._fresh:
-                call.opening.place = 0
+                call.head.place = 0
         self._fresh.clear()
 
     def flush(self, upto: int) -> None:
         """Send the headers of all streams up to one, in their order, each where it stood."""
-        if upto > self.highest:
-            self.highest = upto
+        self.highest = max(self.highest, upto)
         count = bisect_right(self._held, upto)
         for stream in self._held[:count]:
-            opening = self.calls[stream].opening
-            opening.is_up = True
-            update = window_update(stream, opening.credit) if opening.credit else b""
-            self._up.insert_at(opening.place, opening.frames + update)
-            self._up.let_go(len(opening.frames))
-            opening.frames = b""
+            head = self.calls[stream].head
+            head.is_up = True
+            update = window_update(stream, head.credit) if head.credit else b""
+            self._up.insert_at(head.place, head.frames + update)
+            self._up.let_go(len(head.frames))
+            head.frames = b""
         del self._held[:count]
 
     def finish(self, call: Call, now_ns: int) -> bool:
@@ -412,15 +418,13 @@ class Holding:
         """Stop reading a call; bytes already released may still wait for a window."""
         if self.calls.pop(call.stream, None) is None:
             return
-        if not call.opening.is_up:
+        if not call.head.is_up:
             del self._held[bisect_left(self._held, call.stream)]
         call.close(now_ns)
-        if call.opening.frames:
-            self._up.let_go(len(call.opening.frames))
-            call.opening.frames = b""
-        if call.body.chunks:
-            self._up.flow.discard(call.outlet, call.body.chunks)
-            call.body.chunks.clear()
+        self._up.let_go(len(call.head.frames))
+        call.head.frames = b""
+        self._up.flow.discard(call.outlet, call.body.chunks)
+        call.body.chunks.clear()
 
     def forget(self, call: Call, now_ns: int) -> None:
         """Stop reading a call, and discard its waiting bytes."""
@@ -435,13 +439,9 @@ class Holding:
     def broken(self, call: Call, code: ErrorCode, now_ns: int) -> None:
         """Reset a call whose client breaks the protocol (RFC 9113 section 5.4.2)."""
         self._refusals.resets.count(now_ns)
-        self._shared.count(GrpcEvent.MALFORMED_CALL)
+        self._connection.shared.count(GrpcEvent.MALFORMED_CALL)
         self.end(call, now_ns)
-        self._refusals.reset(call.stream, code)
-        if call.has_ended:
-            self._refusals.forget(call.stream)
-        if call.opening.is_up:
-            self._refusals.cancel_upstream(call.stream)
+        self._refusals.broken(call.stream, code, has_ended=call.has_ended, is_up=call.head.is_up)
 
     def closed(self, now_ns: int) -> None:
         """The connection is closed."""

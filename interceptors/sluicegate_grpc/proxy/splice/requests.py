@@ -14,6 +14,7 @@ from sluicegate_grpc.proxy.splice.blocks import (
     encode,
 )
 from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.settings import PeerSettings
 from sluicegate_grpc.proxy.splice.shared import Headers, Shared
 from sluicegate_grpc.proxy.splice.wellformed import is_method, is_wellformed
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, Refusal
@@ -34,19 +35,19 @@ class RequestReader:
     """Reads the header blocks of one client.
 
     :param shared: the front's state; parsed headers are cached there, for all clients.
+    :param settings: the client's.
     :param charge: counts extra work of the frame that is handled.
     """
 
-    __slots__ = ("_charge", "_leaves_out", "_shared", "blocks", "has_no_table", "known")
+    __slots__ = ("_charge", "_leaves_out", "_settings", "_shared", "blocks", "known")
 
-    def __init__(self, shared: Shared, charge: Callable[[int], None]) -> None:
+    def __init__(self, shared: Shared, settings: PeerSettings, charge: Callable[[int], None]) -> None:
         self._shared = shared
+        self._settings = settings
         self._charge = charge
         self.known = shared.known_requests
         """The requests of earlier blocks; they hold for equal blocks while `blocks.is_plain`."""
         self.blocks = RequestBlocks(shared.limits.header_list_bytes)
-        self.has_no_table = False
-        """True once the client knows that there is no table."""
         self._leaves_out = not shared.edits
         """Whether requests are one that differ only in their deadline; those written again are not."""
 
@@ -65,7 +66,7 @@ class RequestReader:
             key = _DEADLINES.without(block) if self._leaves_out and len(block) <= _MAX_KNOWN_BYTES else None
             if key is not None and (request := self.known.get(key)) is not None:
                 return request
-        check_updates(block, may_have_table=not self.has_no_table)
+        check_updates(block, may_have_table=not self._settings.has_acknowledged)
         try:
             headers, is_alone = self.blocks.read(block)
         except TooLargeError as error:

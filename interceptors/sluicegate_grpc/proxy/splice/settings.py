@@ -8,7 +8,11 @@ from collections.abc import Iterator, Mapping
 from struct import Struct
 
 from sluicegate_grpc.events import GrpcClose
+from sluicegate_grpc.proxy.splice.floods import Flood
+from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import (
+    ACK,
+    HEAD,
     LEAST_MAX_FRAME,
     SETTINGS,
     ErrorCode,
@@ -33,6 +37,7 @@ _DEFAULTS = {
     MAX_HEADER_LIST: 2**32 - 1,
 }
 _LARGEST_FRAME = 2**24 - 1
+_MAX_UNACKNOWLEDGED = 1_000
 _MAX_ENTRIES = 32
 """Of one frame: there are less than ten kinds."""
 _ENTRY = Struct(">HI")
@@ -87,3 +92,84 @@ def bounded(payload: bytes, most: Mapping[int, int], *, first: bool) -> bytes:
 def greeting(limits: Limits) -> bytes:
     """The SETTINGS that the gateway sends before the broker's have arrived (RFC 9113 section 3.4)."""
     return frame(SETTINGS, 0, 0, bounded(b"", for_clients(limits), first=True))
+
+
+class PeerSettings:
+    """The SETTINGS of one peer on their way to the other, within the gateway's bounds.
+
+    :param frames: what the peer sends.
+    :param most: upper bounds of its settings.
+    :param limit: frames in a second.
+    """
+
+    __slots__ = (
+        "_discards_ack",
+        "_flood",
+        "_frames",
+        "_most",
+        "has_acknowledged",
+        "have_come",
+        "is_greeted",
+        "waits_for_update",
+    )
+
+    def __init__(self, frames: FrameStream, most: Mapping[int, int], limit: int) -> None:
+        self._frames = frames
+        self._most = most
+        self._flood = Flood(GrpcClose.SETTINGS_FLOOD, limit)
+        self.have_come = False
+        """True once its SETTINGS have come."""
+        self.has_acknowledged = False
+        """True once it has acknowledged the other's: it uses no dynamic table from there on."""
+        self.waits_for_update = False
+        """True if its decoder wants to be told that there is no table."""
+        self.is_greeted = False
+        """True once the gateway has sent it a frame: SETTINGS came before it."""
+        self._discards_ack = False
+        """True if its next acknowledgement is for the gateway's own SETTINGS."""
+
+    def greet(self, *, discards_ack: bool) -> None:
+        """The gateway sends it the first frame.
+
+        :param discards_ack: True if that is SETTINGS of the gateway's own.
+        """
+        self.is_greeted, self._discards_ack = True, discards_ack
+
+    def frame(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A SETTINGS frame.
+
+        :raises WireError: if there are too many, or it is malformed (RFC 9113 section 6.5).
+        """
+        self._flood.count(now_ns)
+        if stream:
+            raise malformed(f"SETTINGS on stream {stream}")
+        if not flags & ACK:
+            self._forward(data[at + HEAD : stop], at, stop)
+            return
+        if stop - at > HEAD:
+            raise malformed("a SETTINGS acknowledgement with a payload", ErrorCode.FRAME_SIZE_ERROR)
+        self.has_acknowledged = True
+        if self._discards_ack:
+            self._discards_ack = False
+            self._frames.cut(at, stop)
+        else:
+            self._acknowledged(stop)
+
+    def _forward(self, payload: bytes, at: int, stop: int) -> None:
+        forwarded = bounded(payload, self._most, first=not self.have_come)
+        self.have_come = True
+        self.waits_for_update = self.waits_for_update or shrinks_table(payload)
+        if forwarded != payload:
+            self._frames.replace(at, stop, frame(SETTINGS, 0, 0, forwarded))
+        waiting = self._frames.back.unacknowledged
+        waiting.append(forwarded)
+        if len(waiting) > _MAX_UNACKNOWLEDGED:
+            raise WireError(
+                ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.SETTINGS_FLOOD, "SETTINGS that are not acknowledged"
+            )
+
+    def _acknowledged(self, stop: int) -> None:
+        """The other peer's settings apply from here on, to withheld bytes too (section 6.5.3)."""
+        frames = self._frames
+        forwarded = dict(entries(frames.unacknowledged.popleft() if frames.unacknowledged else b""))
+        frames.settings_apply(stop, forwarded.get(INITIAL_WINDOW), forwarded.get(MAX_FRAME, 0))

@@ -106,6 +106,14 @@ class Shared:
             )
         return found
 
+    def session_opened(self) -> None:
+        """A connection begins."""
+        self.sessions += 1
+
+    def session_closed(self) -> None:
+        """A connection has ended."""
+        self.sessions -= 1
+
     def count(self, event: CountedEvent) -> None:
         """Count an event."""
         self.counts[str(event)] += 1

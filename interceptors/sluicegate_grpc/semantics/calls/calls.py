@@ -88,11 +88,11 @@ class Calls:
             # Brokers use one or the other: a client that could choose could evade its limits.
             return caller.operation(_PUBLISH, place.key), of_another_topic(values)
         place.seen_ns = now_ns
-        op = place.publishing
-        if op is None or place.publisher is not caller:
+        publishing = place.publishing
+        if publishing is None or publishing[0] is not caller:
             self.attachments.used_by(place, caller, now_ns)
-            op = place.publishing = caller.operation(_PUBLISH, place.key)
-            place.publisher = caller
+            publishing = place.publishes(caller)
+        op = publishing[1]
         op.messages = 1
         op.bytes = op.largest = values.payload
         if method.batch:
@@ -101,7 +101,7 @@ class Calls:
         decision = gate.publish(op, now_ns)
         if decision is not None:
             if decision.action is _DELAY:
-                place.publishing = None  # it belongs to the delayed call from here on
+                place.publishes(caller)  # this operation belongs to the delayed call from here on
             elif (decision := allowed(decision)) is not None and self._unconfirmed:
                 self._never_sent(op, caller, now_ns)
         return op, decision

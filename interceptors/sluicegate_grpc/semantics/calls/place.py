@@ -83,10 +83,8 @@ class Place:
     """The callers that keep it attached."""
     refs: dict[str, Operation] = field(default_factory=dict)
     """The operations that attached it, by client."""
-    publisher: Caller | None = None
-    """Whose operation `publishing` is."""
-    publishing: Operation | None = None
-    """Used for one publish after the other, as making one costs more than deciding it."""
+    publishing: tuple[Caller, Operation] | None = None
+    """Used for one publish of this caller after the other, as making one costs more than deciding it."""
     outstanding: dict[Position, None] = field(default_factory=dict)
     """Positions of what was delivered and is not acknowledged."""
     on_acknowledged: dict[object, Callable[[], None]] = field(default_factory=dict)
@@ -101,6 +99,12 @@ class Place:
     def in_use(self) -> bool:
         """True while a call or stream shows that it is alive."""
         return self.streams > 0 or bool(self.pending)
+
+    def publishes(self, caller: Caller) -> tuple[Caller, Operation]:
+        """Another caller publishes than before, or an operation belongs to a delayed call from now on."""
+        op = caller.operation(OperationKind.PUBLISH, self.key)
+        self.publishing = publishing = (caller, op)
+        return publishing
 
     def begun(self, caller: Caller) -> None:
         """A call to attach it is in progress."""
@@ -226,7 +230,7 @@ class Places:
         for caller in tuple(place.callers):
             place.left_by(caller)
         place.refs.clear()
-        place.publisher = place.publishing = None
+        place.publishing = None
         if not place.is_nameless and any(not isinstance(broker_id, tuple) for broker_id in place.ids):
             self._released[place] = None
         else:

@@ -247,6 +247,23 @@ def test_an_acknowledgement_by_another_connection_counts_as_well() -> None:
     assert positions(talk, stream) == [0, 1]
 
 
+def test_the_wait_for_acknowledgements_is_short_again_once_one_has_come() -> None:
+    """Those of other connections are looked for: ever more rarely, as long as there are none."""
+    shared = front(max_unacked_messages_per_consumer=1)
+    talk, other = Talk(shared), Talk(shared, "10.0.0.2:5000")
+    stream = opened(talk)
+    talk.answer(stream, b"".join(delivered(at) for at in range(3)), end=False)
+    for at, longest_ns in ((0, SECOND // 3), (1, SECOND // 30)):
+        if at == 0:
+            talk.wire.pass_time(5 * SECOND)
+        other.call(ACK, service.message((1, TOPIC), (2, "s"), (3, at)))
+        until = talk.wire.now + longest_ns
+        while len(positions(talk, stream)) == at + 1 and talk.wire.now < until:
+            talk.wire.pass_time(SECOND // 1_000)
+            talk.wire.settle()
+        assert positions(talk, stream) == list(range(at + 2))
+
+
 def test_new_policies_apply_to_open_streams() -> None:
     bench = Bench()
     talk = Talk(front(bench))
