@@ -117,10 +117,10 @@ class CallEnforcer:
 
     def policed(self, name: str) -> Policed | None:
         """The map's entry for a method; None if no policy applies to it, so that the call passes."""
-        found = self._policed.get(name)
-        if found is None and name not in self._policed:
+        policed = self._policed.get(name)
+        if policed is None and name not in self._policed:
             self.unknown_methods += 1
-        return found
+        return policed
 
     def caller(self, principal: str, client: str) -> Caller:
         """The caller of a call.

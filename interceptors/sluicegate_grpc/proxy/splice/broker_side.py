@@ -34,18 +34,6 @@ class BrokerSide(Side):
     :param refusals: knows the calls that were reset.
     """
 
-    __slots__ = (
-        "_answers",
-        "_calling",
-        "_calls",
-        "_client_settings",
-        "_life",
-        "_looked_at",
-        "_open",
-        "_owes_update",
-        "_refusals",
-    )
-
     def __init__(
         self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals
     ) -> None:

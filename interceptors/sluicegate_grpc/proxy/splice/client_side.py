@@ -50,18 +50,6 @@ class ClientSide(Side):
     :param floods: bounds control frames.
     """
 
-    __slots__ = (
-        "_bound",
-        "_broker_settings",
-        "_calling",
-        "_floods",
-        "_holding",
-        "_life",
-        "_reader",
-        "_refusals",
-        "_streams",
-    )
-
     def __init__(
         self, connection: Connection, calling: Calling, refusals: Refusals, floods: ControlFloods
     ) -> None:

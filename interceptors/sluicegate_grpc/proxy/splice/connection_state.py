@@ -7,6 +7,8 @@ from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.timers import Timers
 from sluicegate.sessions.work import Resume, Until, Waits
+from sluicegate_grpc.events import GrpcClose
+from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.life import Life
 from sluicegate_grpc.proxy.splice.request import Request
@@ -53,12 +55,11 @@ class Callers:
         return caller
 
     def follow_policies(self) -> None:
-        """Apply the current policies if they have changed."""
-        if self.policy_changes != self.gates.changes:
-            self.policy_changes = self.gates.changes
-            exempt = self._shared.services.policies.exempt_principals
-            for caller in self._by_principal.values():
-                caller.exempt = caller.principal in exempt
+        """Apply the current policies, which have changed."""
+        self.policy_changes = self.gates.changes
+        exempt = self._shared.services.policies.exempt_principals
+        for caller in self._by_principal.values():
+            caller.exempt = caller.principal in exempt
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: release what only it used, in slices."""
@@ -110,9 +111,11 @@ class Connection:
         self.life = Life()
         self.callers = Callers(shared, peer)
         limits = shared.limits
-        self.client_settings = PeerSettings(self.up, for_brokers(limits), limits.settings)
+        flood = Flood(GrpcClose.SETTINGS_FLOOD, limits.settings)
+        self.client_settings = PeerSettings(self.up, for_brokers(limits), flood)
         """From the client to the broker."""
-        self.broker_settings = PeerSettings(self.down, for_clients(limits), limits.settings)
+        flood = Flood(GrpcClose.SETTINGS_FLOOD, limits.settings)
+        self.broker_settings = PeerSettings(self.down, for_clients(limits), flood)
         """From the broker to the client."""
 
     def greeting(self) -> bytes:

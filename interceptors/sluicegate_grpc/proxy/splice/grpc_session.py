@@ -31,8 +31,8 @@ from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.floods import ControlFloods
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import PREFACE, ErrorCode, WireError, goaway
+from sluicegate_grpc.proxy.splice.greeting import Opening
 from sluicegate_grpc.proxy.splice.life import PASSING, Event, State
-from sluicegate_grpc.proxy.splice.opening import Opening
 from sluicegate_grpc.proxy.splice.shared import Address, Shared
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
@@ -92,7 +92,7 @@ class GrpcSession(BaseSession):
         self._client = ClientSide(connection, calling, refusals, floods)
         BrokerSide(connection, calling, self._answers, refusals)
         routes = routes and bool(shared.methods.route_header)
-        self._opening: Opening | None = Opening(shared, addresses, stand_ins, routes=routes)
+        self._opening: Opening | None = Opening(shared, addresses, stand_ins, routes)
         """What comes first; None once frames pass."""
         self._absent: Absent | None = None
         """Answers in place of a broker that cannot be connected."""
@@ -214,13 +214,13 @@ class GrpcSession(BaseSession):
             return [Close(SessionClose.CLIENT_GONE)]
         if self._absent is not None:
             return self._absent.wake(now_ns)
-        self._callers.follow_policies()
+        self._follow_policies()
         self._guarded(self._run_due, now_ns)
         return self._finish(now_ns)
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """Handle the front's answer; an exception if it has none."""
-        self._callers.follow_policies()
+        self._follow_policies()
         self._guarded(partial(self._connection.answered, question, answer), now_ns)
         return self._finish(now_ns)
 
@@ -311,6 +311,11 @@ class GrpcSession(BaseSession):
         else:
             self._down.insert(goaway(last, ErrorCode.ENHANCE_YOUR_CALM, "out of buffer memory"))
             self._life.fail(Close(*NO_ROOM))
+
+    def _follow_policies(self) -> None:
+        callers = self._callers
+        if callers.policy_changes != callers.gates.changes:
+            callers.follow_policies()
 
     def _walk_up(self, data: bytes, now_ns: int) -> None:
         callers = self._callers

@@ -145,11 +145,9 @@ class Call:
 
     stream: int
     request: Request
-    """What its headers say."""
     caller: Caller
-    """Who makes it."""
     outlet: Outlet
-    """Its outlet to the broker."""
+    """To the broker."""
     head: Head
     body: Body
     is_answered: bool = False
@@ -421,10 +419,12 @@ class Holding:
         if not call.head.is_up:
             del self._held[bisect_left(self._held, call.stream)]
         call.close(now_ns)
-        self._up.let_go(len(call.head.frames))
-        call.head.frames = b""
-        self._up.flow.discard(call.outlet, call.body.chunks)
-        call.body.chunks.clear()
+        if call.head.frames:
+            self._up.let_go(len(call.head.frames))
+            call.head.frames = b""
+        if call.body.chunks:
+            self._up.flow.discard(call.outlet, call.body.chunks)
+            call.body.chunks.clear()
 
     def forget(self, call: Call, now_ns: int) -> None:
         """Stop reading a call, and discard its waiting bytes."""

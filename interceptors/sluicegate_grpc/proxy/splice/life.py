@@ -1,6 +1,7 @@
 """The states of one client connection, and what leads from one to another."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -38,50 +39,41 @@ class Event(Enum):
     BROKEN = "broken"
 
 
-TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
-    State.OPENING: {
-        Event.CONNECTED: State.OPEN,
-        Event.UNREACHABLE: State.UNREACHABLE,
-        Event.BROKEN: State.CLOSED,
-    },
-    State.OPEN: {
-        Event.ENDING: State.REFUSING,
-        Event.GOAWAY: State.DRAINING,
-        Event.BROKEN: State.CLOSED,
-    },
-    State.REFUSING: {Event.GOAWAY: State.DRAINING, Event.BROKEN: State.CLOSED},
-    State.DRAINING: {Event.BROKEN: State.CLOSED},
-    State.UNREACHABLE: {},
-    State.CLOSED: {},
+TRANSITIONS: Final[Mapping[tuple[State, Event], State]] = {
+    (State.OPENING, Event.CONNECTED): State.OPEN,
+    (State.OPENING, Event.UNREACHABLE): State.UNREACHABLE,
+    (State.OPENING, Event.BROKEN): State.CLOSED,
+    (State.OPEN, Event.ENDING): State.REFUSING,
+    (State.OPEN, Event.GOAWAY): State.DRAINING,
+    (State.OPEN, Event.BROKEN): State.CLOSED,
+    (State.REFUSING, Event.GOAWAY): State.DRAINING,
+    (State.REFUSING, Event.BROKEN): State.CLOSED,
+    (State.DRAINING, Event.BROKEN): State.CLOSED,
 }
 """Other events change nothing."""
 PASSING: Final = frozenset({State.OPEN, State.REFUSING, State.DRAINING})
 """States in which frames pass."""
 
 
+@dataclass(slots=True, eq=False)
 class Life:
     """The state of one client connection, and what belongs to it."""
 
-    __slots__ = ("_last", "close", "refusal", "refuses_until_ns", "state")
-
-    def __init__(self) -> None:
-        self.state = State.OPENING
-        self.refusal: Refusal | None = None
-        """Answers new requests while they are refused."""
-        self.refuses_until_ns = 0
-        """When GOAWAY may replace this answer; 0 if there was none."""
-        self.close: Close | None = None
-        """Why the connection ends, once it is closed."""
-        self._last = STREAM_MASK
-        """The last stream of the last GOAWAY."""
+    state: State = State.OPENING
+    refusal: Refusal | None = None
+    """Answers new requests while they are refused."""
+    refuses_until_ns: int = 0
+    """When GOAWAY may replace this answer; 0 if there was none."""
+    close: Close | None = None
+    """Why the connection ends, once it is closed."""
+    _last: int = STREAM_MASK
+    """The last stream of the last GOAWAY."""
 
     def happens(self, event: Event) -> bool:
         """Go to another state; False if the event leads to none."""
-        following = TRANSITIONS[self.state].get(event)
-        if following is None:
-            return False
-        self.state = following
-        return True
+        before = self.state
+        self.state = TRANSITIONS.get((before, event), before)
+        return self.state is not before
 
     def refuse(self, refusal: Refusal, until_ns: int) -> None:
         """Answer new requests by a status until GOAWAY is sent; no effect after it.

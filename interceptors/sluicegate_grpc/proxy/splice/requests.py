@@ -90,13 +90,13 @@ class RequestReader:
 
     def _understand(self, headers: Headers) -> Request:
         shared = self._shared
-        found = dict(reversed(headers))
-        request = Request(found.get(":path", ""), encoding=found.get("grpc-encoding", ""))
-        length = found.get("content-length", "")
+        fields = dict(reversed(headers))
+        request = Request(fields.get(":path", ""), encoding=fields.get("grpc-encoding", ""))
+        length = fields.get("content-length", "")
         request.length = int(length) if _LENGTH.fullmatch(length) else None
         request.is_malformed = not is_wellformed(headers)
-        request.are_trailers = request.is_malformed and not any(name.startswith(":") for name in found)
-        request.refusal = self._refusal(request.path, found)
+        request.are_trailers = request.is_malformed and not any(name.startswith(":") for name in fields)
+        request.refusal = self._refusal(request.path, fields)
         authorization = [value for name, value in headers if name == "authorization"]
         if len(authorization) == 1 and (principal := shared.principal(headers)):
             request.credentials = sha256(authorization[0].encode("latin-1")).digest()
@@ -104,7 +104,7 @@ class RequestReader:
         if shared.aliases is not None and len(authorization) == 1:
             request.authorization = authorization[0]
         if shared.methods.route_header:
-            request.broker = found.get(shared.methods.route_header, "")
+            request.broker = fields.get(shared.methods.route_header, "")
         request.is_plain = not (request.is_malformed or request.refusal or request.broker)
         method = shared.methods.methods.get(request.path)
         if method is not None and (method.is_policed or method.role is Role.LOOKUP):
@@ -113,9 +113,9 @@ class RequestReader:
             request.plans = shared.plans(request.path, method)
         return request
 
-    def _refusal(self, path: str, found: Mapping[str, str]) -> tuple[GrpcEvent, Refusal] | None:
+    def _refusal(self, path: str, fields: Mapping[str, str]) -> tuple[GrpcEvent, Refusal] | None:
         for name in self._shared.forbidden:
-            if name in found:
+            if name in fields:
                 text = f"Clients may not send the metadata {name}."
                 return GrpcEvent.FORBIDDEN_HEADER_REFUSED, Refusal(PERMISSION_DENIED, text)
         if not is_method(path):

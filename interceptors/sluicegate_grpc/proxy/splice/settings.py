@@ -5,6 +5,7 @@ request that is refused need not go to the broker, and the gateway's own answers
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from struct import Struct
 
 from sluicegate_grpc.events import GrpcClose
@@ -94,39 +95,25 @@ def greeting(limits: Limits) -> bytes:
     return frame(SETTINGS, 0, 0, bounded(b"", for_clients(limits), first=True))
 
 
+@dataclass(slots=True, eq=False)
 class PeerSettings:
-    """The SETTINGS of one peer on their way to the other, within the gateway's bounds.
+    """The SETTINGS of one peer on their way to the other, within the gateway's bounds."""
 
-    :param frames: what the peer sends.
-    :param most: upper bounds of its settings.
-    :param limit: frames in a second.
-    """
-
-    __slots__ = (
-        "_discards_ack",
-        "_flood",
-        "_frames",
-        "_most",
-        "has_acknowledged",
-        "have_come",
-        "is_greeted",
-        "waits_for_update",
-    )
-
-    def __init__(self, frames: FrameStream, most: Mapping[int, int], limit: int) -> None:
-        self._frames = frames
-        self._most = most
-        self._flood = Flood(GrpcClose.SETTINGS_FLOOD, limit)
-        self.have_come = False
-        """True once its SETTINGS have come."""
-        self.has_acknowledged = False
-        """True once it has acknowledged the other's: it uses no dynamic table from there on."""
-        self.waits_for_update = False
-        """True if its decoder wants to be told that there is no table."""
-        self.is_greeted = False
-        """True once the gateway has sent it a frame: SETTINGS came before it."""
-        self._discards_ack = False
-        """True if its next acknowledgement is for the gateway's own SETTINGS."""
+    _frames: FrameStream
+    """What the peer sends."""
+    _most: Mapping[int, int]
+    """Upper bounds of its settings."""
+    _flood: Flood
+    have_come: bool = False
+    """True once its SETTINGS have come."""
+    has_acknowledged: bool = False
+    """True once it has acknowledged the other's: it uses no dynamic table from there on."""
+    waits_for_update: bool = False
+    """True if its decoder wants to be told that there is no table."""
+    is_greeted: bool = False
+    """True once the gateway has sent it a frame: SETTINGS came before it."""
+    _discards_ack: bool = False
+    """True if its next acknowledgement is for the gateway's own SETTINGS."""
 
     def greet(self, *, discards_ack: bool) -> None:
         """The gateway sends it the first frame.

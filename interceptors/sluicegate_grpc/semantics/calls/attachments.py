@@ -65,9 +65,13 @@ class Attachments:
         *,
         known: bool = False,
         reliable: bool | None = None,
+        is_nameless: bool = False,
     ) -> Attaching:
-        """A call attaches a producer or consumer: `admit` or `decide` it. Parameters as for `Attaching`."""
-        place = self.places.get(kind, key)
+        """A call attaches a producer or consumer: `admit` or `decide` it. Parameters as for `Attaching`.
+
+        :param is_nameless: as for `Place`.
+        """
+        place = self.places.get(kind, key, is_nameless=is_nameless)
         create = None
         if kind is _CONSUMER and key[1]:
             create = Operation(_CREATE, key[0], caller.principal, caller.client, subscription=key[1])
@@ -152,10 +156,7 @@ class Attachments:
             return
         attaching.end()
         attaching.confirmed(self.gate(attaching.topic, attaching.caller.exempt, now_ns))
-        place.settled = True
-        if attaching.caller in place.callers:
-            place.callers[attaching.caller] = Part.ATTACHED
-        place.seen_ns = now_ns
+        place.attached(attaching.caller, now_ns)
         if attachment is not None:
             self._named(place, attachment, now_ns)
         if attaching.reliable is not None:

@@ -80,10 +80,10 @@ class Calls:
         broker_id = values.producer if self._by_attaching else (values.topic, values.producer)
         place = self._producers.get(broker_id) if method.producer else None
         if place is None or not place.held:
-            found = self._unattached(place, method, values, caller, now_ns)
-            if not isinstance(found, Place):
-                return found
-            place = found
+            attached = self._unattached(place, method, values, caller, now_ns)
+            if not isinstance(attached, Place):
+                return attached
+            place = attached
         if values.topic != place.key[0] and values.topic and method.topic:
             # Brokers use one or the other: a client that could choose could evade its limits.
             return caller.operation(_PUBLISH, place.key), of_another_topic(values)
@@ -91,7 +91,7 @@ class Calls:
         publishing = place.publishing
         if publishing is None or publishing[0] is not caller:
             self.attachments.used_by(place, caller, now_ns)
-            publishing = place.publishes(caller)
+            publishing = place.publishing = caller, caller.operation(_PUBLISH, place.key)
         op = publishing[1]
         op.messages = 1
         op.bytes = op.largest = values.payload
@@ -101,7 +101,7 @@ class Calls:
         decision = gate.publish(op, now_ns)
         if decision is not None:
             if decision.action is _DELAY:
-                place.publishes(caller)  # this operation belongs to the delayed call from here on
+                place.publishing = None  # it belongs to the delayed call from here on
             elif (decision := allowed(decision)) is not None and self._unconfirmed:
                 self._never_sent(op, caller, now_ns)
         return op, decision

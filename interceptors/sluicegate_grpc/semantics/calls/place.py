@@ -100,11 +100,23 @@ class Place:
         """True while a call or stream shows that it is alive."""
         return self.streams > 0 or bool(self.pending)
 
-    def publishes(self, caller: Caller) -> tuple[Caller, Operation]:
-        """Another caller publishes than before, or an operation belongs to a delayed call from now on."""
-        op = caller.operation(OperationKind.PUBLISH, self.key)
-        self.publishing = publishing = (caller, op)
-        return publishing
+    def attached(self, caller: Caller, now_ns: int) -> None:
+        """The broker has let a caller attach it."""
+        self.settled = True
+        self.seen_ns = now_ns
+        if caller in self.callers:
+            self.callers[caller] = Part.ATTACHED
+
+    def opened(self, stream: object, tell: Callable[[], None] | None) -> None:
+        """A stream delivers to it; it is told when there is room again."""
+        self.streams += 1
+        if tell is not None:
+            self.on_acknowledged[stream] = tell
+
+    def closed(self, stream: object) -> None:
+        """Undo `opened`."""
+        self.streams -= 1
+        self.on_acknowledged.pop(stream, None)
 
     def begun(self, caller: Caller) -> None:
         """A call to attach it is in progress."""
@@ -185,13 +197,13 @@ class Places:
         """A place, if there is one."""
         return self._by_key.get((kind, key))
 
-    def get(self, kind: OperationKind, key: Key) -> Place | None:
+    def get(self, kind: OperationKind, key: Key, *, is_nameless: bool = False) -> Place | None:
         """A place, made if there is none; None if there are too many already."""
         place = self._by_key.get((kind, key))
         if place is None:
             if len(self._by_key) >= self.limit and not self._make_room():
                 return None
-            place = self._by_key[kind, key] = Place(kind, key)
+            place = self._by_key[kind, key] = Place(kind, key, is_nameless=is_nameless)
             self._by_topic.setdefault(place.topic, {})[place] = None
         return place
 

@@ -77,10 +77,8 @@ class Stream:
 
     def _serve(self, place: Place) -> None:
         self._place = place
-        place.streams += 1
         self.op = self.caller.operation(OperationKind.DISPATCH, place.key)
-        if self._tell is not None:
-            place.on_acknowledged[self] = self._tell
+        place.opened(self, self._tell)
 
     def admit(self, turn: Turn, hold: Hold, question: Hashable = None) -> Work[Decision | None]:
         """Let the stream open once its consumer may attach. Parameters and result as for `Attachments.admit`.
@@ -119,11 +117,15 @@ class Stream:
                 return None
             attachments.gate(values.topic, False, turn.now_ns).state.confirm(values.subscription)
             nameless = (values.topic, values.subscription, f"id {broker_id}")
-            key = place.key if place is not None else nameless
-            attaching = attachments.begin(OperationKind.ATTACH_CONSUMER, key, self.caller, known=True)
+            attaching = attachments.begin(
+                OperationKind.ATTACH_CONSUMER,
+                nameless if place is None else place.key,
+                self.caller,
+                known=True,
+                is_nameless=place is None,
+            )
             decision = yield from attachments.admit(attaching, turn, Hold(until_ns - turn.now_ns))
             if decision is None and attaching.place is not None:
-                attaching.place.is_nameless = place is None
                 attachments.attached(attaching, broker_id, turn.now_ns)
                 self._identified(attaching.place)
                 return None
@@ -205,8 +207,7 @@ class Stream:
         place = self._place
         if place is None:
             return
-        place.streams -= 1
-        place.on_acknowledged.pop(self, None)
+        place.closed(self)
         gate = self._attachments.gate(self.op.topic, self.caller.exempt, now_ns)
         gate.abandon(self.op, now_ns)
         self._attachments.stream_ended(place, now_ns, has_left=has_left or self._whole)

@@ -1,5 +1,7 @@
 """The beginning of a connection: the client's preface, and its bytes until its broker is connected."""
 
+from dataclasses import dataclass, field
+
 from sluicegate.broker import Dial
 from sluicegate.model import ConnectionClose
 from sluicegate.sessions.pieces import Pieces
@@ -21,47 +23,28 @@ _MOST = 262_144
 """Bytes that a client may send before it asks for anything."""
 
 
+@dataclass(slots=True, eq=False)
 class Opening:
-    """What a client sends before its frames may pass.
+    """What a client sends before its frames may pass."""
 
-    :param shared: the front's state.
-    :param addresses: as for `GrpcSession`, as are the others.
-    """
+    shared: Shared
+    addresses: tuple[Address, ...]
+    """Brokers to connect to; as for `GrpcSession`, as are the next two."""
+    stand_ins: tuple[Address, ...]
+    routes: bool
+    waits_for_broker: bool = False
+    """True while the broker is being connected."""
+    is_stood_in: bool = False
+    """True if another broker answers in place of the one that was asked for."""
+    _preface: bytes = b""
+    _began_ns: int = 0
+    _early: Pieces = field(init=False)
+    """What comes behind the preface."""
+    _block: bytes = b""
+    _at: int = 0
 
-    __slots__ = (
-        "_at",
-        "_block",
-        "_early",
-        "_preface",
-        "_shared",
-        "_stand_ins",
-        "addresses",
-        "began_ns",
-        "is_stood_in",
-        "routes",
-        "waits_for_broker",
-    )
-
-    def __init__(
-        self, shared: Shared, addresses: tuple[Address, ...], stand_ins: tuple[Address, ...], *, routes: bool
-    ) -> None:
-        self._shared = shared
-        self.addresses = addresses
-        """Brokers to connect to."""
-        self._stand_ins = stand_ins
-        self.routes = routes
-        """Whether the first request may name the broker."""
-        self._preface = b""
-        self.began_ns = 0
-        """When the preface began to come."""
-        self._early = Pieces(shared.services.budget)
-        """What comes behind the preface."""
-        self._at = 0
-        self._block = b""
-        self.waits_for_broker = False
-        """True while the broker is being connected."""
-        self.is_stood_in = False
-        """True if another broker answers in place of the one that was asked for."""
+    def __post_init__(self) -> None:
+        self._early = Pieces(self.shared.services.budget)
 
     @property
     def held_bytes(self) -> int:
@@ -71,7 +54,7 @@ class Opening:
     @property
     def frame_began_ns(self) -> int:
         """When the preface began, while it is incomplete; else 0."""
-        return 0 if self.has_preface else self.began_ns
+        return 0 if self.has_preface else self._began_ns
 
     @property
     def has_preface(self) -> bool:
@@ -85,7 +68,7 @@ class Opening:
         """
         lacks = len(PREFACE) - len(self._preface)
         if lacks:
-            self.began_ns = self.began_ns or now_ns
+            self._began_ns = self._began_ns or now_ns
             self._preface += data[:lacks]
             if not PREFACE.startswith(self._preface):
                 text = "not HTTP/2 with prior knowledge; does the client have to use TLS?"
@@ -123,10 +106,10 @@ class Opening:
             headers = self._first_request()
             if headers is None:
                 return None
-            broker = headers.get(self._shared.methods.route_header, "")
-            self.addresses = (self._shared.route(broker) if broker else None) or self.addresses
+            broker = headers.get(self.shared.methods.route_header, "")
+            self.addresses = (self.shared.route(broker) if broker else None) or self.addresses
         self.waits_for_broker = True
-        return Dial(self.addresses + self._stand_ins, in_order=bool(self._stand_ins))
+        return Dial(self.addresses + self.stand_ins, in_order=bool(self.stand_ins))
 
     def _first_request(self) -> dict[str, str] | None:
         """The headers of the first request; None if it has not come."""
@@ -136,6 +119,6 @@ class Opening:
                 begin, end = unpadded(data, at, stop, flags if kind == HEADERS else 0)
                 self._block += data[begin:end]
                 if flags & END_HEADERS:
-                    return dict(reversed(read_alone(self._block, self._shared.limits.header_list_bytes)))
+                    return dict(reversed(read_alone(self._block, self.shared.limits.header_list_bytes)))
             self._at = stop
         return None
