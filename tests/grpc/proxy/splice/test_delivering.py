@@ -264,6 +264,47 @@ def test_the_wait_for_acknowledgements_is_short_again_once_one_has_come() -> Non
         assert positions(talk, stream) == list(range(at + 2))
 
 
+def test_acknowledgements_elsewhere_are_looked_for_ever_more_rarely() -> None:
+    talk = Talk(front(max_unacked_messages_per_consumer=1))
+    stream = opened(talk)
+    talk.answer(stream, delivered(0) + delivered(1), end=False)
+    end, looks = talk.wire.now + 5 * SECOND, 0
+    while talk.wire.now < end:
+        assert talk.wire.wake_at is not None
+        talk.wire.pass_time(talk.wire.wake_at - talk.wire.now)
+        looks += 1
+    assert 15 < looks < 25
+    talk.hang_up()
+
+
+def test_the_rest_of_a_message_passes_that_waited_in_part() -> None:
+    talk = Talk(front(max_dispatch_rate=1))
+    stream = opened(talk)
+    message = delivered(1, 1_000)
+    talk.answer(stream, delivered(0) + message[:100], end=False)
+    assert len(talk.client(stream).data) == len(delivered(0))
+    talk.wire.pass_time(SECOND + SECOND // 10)
+    talk.wire.settle()
+    assert len(talk.client(stream).data) == len(delivered(0)) + 100
+    talk.answer(stream, message[100:], end=False)
+    assert positions(talk, stream) == [0, 1]
+    talk.hang_up()
+
+
+def test_the_rest_of_a_message_is_dropped_that_was_known_in_part() -> None:
+    talk = Talk(front(max_dispatch_rate=1, on_limit__max_dispatch_rate="drop"))
+    attach = talk.call("/t.Broker/Attach", service.message((1, TOPIC), (2, "p")))
+    talk.answer(attach, service.message((1, 7)))
+    stream = opened(talk)
+    message = delivered(1, 1_000)
+    talk.answer(stream, delivered(0) + message[:3], message[3:100], end=False)
+    assert talk.shared.counts["dispatch_dropped"] == 1
+    talk.wire.pass_time(2 * SECOND)
+    talk.answer(stream, message[100:] + delivered(2), end=False)
+    assert positions(talk, stream) == [0, 2]
+    talk.hang_up()
+
+
 def test_new_policies_apply_to_open_streams() -> None:
     bench = Bench()
     talk = Talk(front(bench))

@@ -171,6 +171,30 @@ def test_a_producer_known_by_its_claim_is_created_under_that_name() -> None:
     assert of.wire.asked == [Resume(7, TOPIC, "p", "")]
     of.front_answers(Resumed(NEW))
     assert (of.client(stream).status, of.producers()) == ("14", 1)
+    assert not of.shared.calls.attachments.unconfirmed
+    assert not of.session._answers.watchers
+    of.hang_up()
+
+
+def test_a_claim_is_dropped_if_its_client_cancels_meanwhile() -> None:
+    of = Bench(max_producers_per_topic=1)
+    stream = of.call(PUBLISH, service.message((1, TOPIC), (2, 7), (3, b"x"), (4, "p")))
+    of.answer(stream, status=5)
+    assert of.producers() == 1
+    of.wire.client.h2.reset_stream(stream)
+    of.wire.settle()
+    assert of.producers() == 0
+    of.hang_up()
+
+
+def test_the_new_id_is_one_of_the_same_producer() -> None:
+    of = Bench(max_producers_per_topic=1)
+    of.resumed()
+    stream = of.publish(producer=NEW)
+    assert of.server(stream) == service.publish(TOPIC, NEW, b"x" * 10)
+    of.answer(stream)
+    assert of.producers() == 1
+    of.hang_up()
 
 
 def test_a_message_that_cannot_be_rewritten_is_refused() -> None:

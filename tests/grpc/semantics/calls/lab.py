@@ -134,6 +134,12 @@ class Asking:
         self._made = self._work.go_on(now_ns)
         return self.decision
 
+    def closed(self, now_ns: int = 0) -> None:
+        """The call ends without having been forwarded."""
+        if self.waits is None:
+            self._attachments.failed(self.attaching, now_ns)
+        self._work.close(now_ns)
+
     def attached(self, called: int, now_ns: int = 0) -> None:
         """The broker has accepted it."""
         assert self.decision is None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.grpc.lab import MAP, TOPIC, P
-from tests.grpc.semantics.calls.lab import GHOST_NS, SECOND, Lab, method, values
+from tests.grpc.semantics.calls.lab import GHOST_NS, SECOND, Lab, method, opens, values
 
 from sluicegate.model import Action, Method, MethodMap, Outcome, Role
 from sluicegate.sessions.work import Until
@@ -68,6 +68,18 @@ def test_a_held_attachment_is_decided_again_and_can_be_cancelled() -> None:
     given_up = lab.ask_producer("c", now_ns=2 * SECOND)
     given_up.failed(2 * SECOND)
     assert (lab.producers, len(lab.attachments)) == (2, 2)
+
+
+def test_a_call_that_is_closed_or_refused_leaves_nothing() -> None:
+    lab = Lab(connection_rate_limit=1, max_producers_per_topic=1)
+    lab.ask_producer("a").closed()
+    waiting = lab.ask_producer("a")
+    assert isinstance(waiting.waits, Until)
+    waiting.closed()
+    assert len(lab.attachments) == 0
+    lab.producer("a", 1, now_ns=2 * SECOND)
+    assert lab.ask_producer("b", now_ns=4 * SECOND).decision is not None
+    assert (lab.producers, len(lab.attachments)) == (1, 1)
 
 
 def test_each_nameless_producer_counts_anew() -> None:
@@ -305,6 +317,17 @@ def test_a_stream_that_breaks_releases_its_consumer_and_one_that_ends_does_not()
         stream.close(0, has_left=has_left)
         stream.close(0)
         assert lab.consumers == (0 if has_left else 1)
+
+
+def test_a_stream_that_is_refused_serves_nobody() -> None:
+    lab = Lab(max_consumers_per_topic=1)
+    lab.consumer("a", 1)
+    lab.attachments.release_ghosts(GHOST_NS)
+    lab.consumer("b", 2, now_ns=GHOST_NS)
+    stream = lab.calls.dispatching(method("Receive"), values(consumer=1), lab.me, GHOST_NS)
+    assert stream is not None
+    assert not opens(stream, GHOST_NS)
+    assert [place.in_use for place in lab.attachments.places] == [False, False]
 
 
 def test_a_consumer_with_two_streams_stays_with_one() -> None:
