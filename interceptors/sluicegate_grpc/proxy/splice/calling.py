@@ -16,10 +16,7 @@ from sluicegate_grpc.proxy.splice.frames import (
     unpadded,
 )
 from sluicegate_grpc.proxy.splice.holding import Holding, Step
-from sluicegate_grpc.proxy.splice.messages import (
-    PREFIX,
-    read_prefix,
-)
+from sluicegate_grpc.proxy.splice.messages import PREFIX, read_prefix
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import UNNAMED
@@ -36,21 +33,6 @@ class Calling:
     :param refusals: ends calls.
     :param empty: counts empty frames.
     """
-
-    __slots__ = (
-        "_aliases",
-        "_answers",
-        "_calls",
-        "_connection",
-        "_deciding",
-        "_empty",
-        "_flow",
-        "_marks",
-        "_refusals",
-        "_shared",
-        "_up",
-        "holding",
-    )
 
     def __init__(self, connection: Connection, answers: Answers, refusals: Refusals, empty: Flood) -> None:
         self._connection = connection

@@ -6,17 +6,7 @@ Rules of this file: no IO, no clock, no policy; the handlers know what a frame m
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from sluicegate.broker import (
-    PASS,
-    Ask,
-    BaseSession,
-    Close,
-    Command,
-    Dial,
-    ToClient,
-    ToUpstream,
-    WakeAt,
-)
+from sluicegate.broker import PASS, Ask, BaseSession, Close, Command, Dial, ToClient, ToUpstream, WakeAt
 from sluicegate.model import ConnectionClose, SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
 from sluicegate.sessions.work import TURN

@@ -183,21 +183,6 @@ class Holding:
     :param refusals: ends calls.
     """
 
-    __slots__ = (
-        "_answers",
-        "_connection",
-        "_extras",
-        "_fresh",
-        "_held",
-        "_open",
-        "_refusals",
-        "_up",
-        "calls",
-        "highest",
-        "last",
-        "marks",
-    )
-
     def __init__(self, connection: Connection, answers: Answers, refusals: Refusals) -> None:
         self._connection = connection
         self._answers = answers

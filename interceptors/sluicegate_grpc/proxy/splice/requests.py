@@ -6,13 +6,7 @@ from hashlib import sha256
 
 from sluicegate.model import Role
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.blocks import (
-    Deadlines,
-    RequestBlocks,
-    TooLargeError,
-    check_updates,
-    encode,
-)
+from sluicegate_grpc.proxy.splice.blocks import Deadlines, RequestBlocks, TooLargeError, check_updates, encode
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.settings import PeerSettings
 from sluicegate_grpc.proxy.splice.shared import Headers, Shared
