@@ -11,7 +11,6 @@ from sluicegate.model import ConnectionClose, SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
 from sluicegate.sessions.work import TURN
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.absent import Absent
 from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.broker_side import BrokerSide
 from sluicegate_grpc.proxy.splice.calling import Calling
@@ -24,6 +23,7 @@ from sluicegate_grpc.proxy.splice.frames import PREFACE, ErrorCode, WireError, g
 from sluicegate_grpc.proxy.splice.greeting import Opening
 from sluicegate_grpc.proxy.splice.life import PASSING, Event, State
 from sluicegate_grpc.proxy.splice.shared import Address, Shared
+from sluicegate_grpc.proxy.splice.unreachable import UnreachableBroker
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
 _OPEN = State.OPEN
@@ -47,7 +47,6 @@ class GrpcSession(BaseSession):
     """
 
     __slots__ = (
-        "_absent",
         "_answers",
         "_callers",
         "_client",
@@ -56,6 +55,7 @@ class GrpcSession(BaseSession):
         "_holding",
         "_life",
         "_opening",
+        "_unreachable",
         "_up",
     )
 
@@ -84,7 +84,7 @@ class GrpcSession(BaseSession):
         routes = routes and bool(shared.methods.route_header)
         self._opening: Opening | None = Opening(shared, addresses, stand_ins, routes)
         """What comes first; None once frames pass."""
-        self._absent: Absent | None = None
+        self._unreachable: UnreachableBroker | None = None
         """Answers in place of a broker that cannot be connected."""
         shared.session_opened()
 
@@ -92,7 +92,7 @@ class GrpcSession(BaseSession):
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
         early = self._opening.held_bytes if self._opening is not None else 0
-        early += self._absent.held_bytes if self._absent is not None else 0
+        early += self._unreachable.held_bytes if self._unreachable is not None else 0
         return early + self._up.held_bytes + self._down.held_bytes + self._connection.streams.held_bytes
 
     @property
@@ -108,7 +108,7 @@ class GrpcSession(BaseSession):
     @property
     def is_logged_in(self) -> bool:
         """True once the client is known to speak HTTP/2, and its first frames have gone to the broker."""
-        return self._life.state in PASSING or self._absent is not None
+        return self._life.state in PASSING or self._unreachable is not None
 
     @property
     def client(self) -> str:
@@ -122,8 +122,8 @@ class GrpcSession(BaseSession):
         # <hot> Runs for every read.
         state = self._life.state
         if state is not _OPEN and state not in PASSING:
-            if self._absent is not None:
-                return self._absent.receive(data)
+            if self._unreachable is not None:
+                return self._unreachable.receive(data)
             return self._opened(data, now_ns)
         try:
             self._walk_up(data, now_ns)
@@ -195,15 +195,15 @@ class GrpcSession(BaseSession):
         shared = self._connection.shared
         text = f"{shared.broker} cannot be reached: {reason}"
         is_greeted = self._connection.client_settings.is_greeted
-        self._absent = Absent(text, shared.limits, is_greeted=is_greeted)
-        return self._absent.begin(opening.take(), now_ns)
+        self._unreachable = UnreachableBroker(text, shared.limits, is_greeted=is_greeted)
+        return self._unreachable.begin(opening.take(), now_ns)
 
     def wake(self, now_ns: int, client_gone: bool) -> Sequence[Command]:
         """Process what is due."""
         if client_gone:
             return [Close(SessionClose.CLIENT_GONE)]
-        if self._absent is not None:
-            return self._absent.wake(now_ns)
+        if self._unreachable is not None:
+            return self._unreachable.wake(now_ns)
         self._follow_policies()
         self._guarded(self._run_due, now_ns)
         return self._finish(now_ns)
@@ -250,7 +250,7 @@ class GrpcSession(BaseSession):
         self._answers.closed(now_ns)
         if self._opening is not None:
             self._opening.take()
-        self._absent = None
+        self._unreachable = None
         self._connection.shared.session_closed()
         yield from self._connection.parting(now_ns)
 
