@@ -36,7 +36,7 @@ class Calling:
 
     def __init__(self, connection: Connection, answers: Answers, refusals: Refusals, empty: Flood) -> None:
         self._connection = connection
-        self._shared = connection.shared
+        self._callers = connection.callers
         self._aliases = connection.shared.aliases
         self._calls = connection.shared.calls
         self._answers = answers
@@ -72,7 +72,7 @@ class Calling:
             return False
         holding, calls = self.holding, self._calls
         method = request.method or request.known_method  # the property would cost a call
-        callers = self._connection.callers
+        callers = self._callers
         caller = callers.of(request) if request.credentials else callers.anonymous
         op, decision = calls.publish(method, values, caller, now_ns)
         if decision is UNNAMED:
@@ -89,7 +89,7 @@ class Calling:
             return True
         call = None
         try:
-            call = self.holding.keep(data, at, stop, END_STREAM, stream, now_ns)
+            call = holding.keep(data, at, stop, END_STREAM, stream, now_ns)
         finally:
             if call is None:
                 calls.abandon(op, caller, now_ns)
@@ -176,7 +176,7 @@ class Calling:
         self, stream: int, refusal: status.Refusal, now_ns: int, *, alone: bool, is_over: bool
     ) -> None:
         """End a call whose response is under way. Parameters as for `Refusals.break_off`."""
-        self._shared.count(GrpcEvent.CALL_REFUSED)
+        self._connection.shared.count(GrpcEvent.CALL_REFUSED)
         self.over(stream, now_ns, reset=True)
         self._refusals.break_off(stream, refusal, alone=alone, is_over=is_over)
 

@@ -99,8 +99,9 @@ class ClientSide(Side):
         holding = self._holding
         must_reencode = self._broker_settings.waits_for_update
         passes = stream > holding.last and stream & 1 and request.is_plain
+        streams = self._streams
         passes = passes and not must_reencode and self._life.state is _OPEN
-        if passes and (len(self._streams.ids) < self._streams.room or self._streams.grow()):
+        if passes and (len(streams.ids) < streams.room or streams.grow()):
             holding.opened(stream, request, at, stop, flags)
             return
         self._frames.cut(at, stop)

@@ -144,11 +144,12 @@ class GrpcSession(BaseSession):
 
     def _all_passed(self, frames: FrameStream, data: bytes) -> bool:
         """Whether these bytes pass unchanged and there is nothing else to do, which is nearly always so."""
+        # A connection that breaks has GOAWAY among its edits.
+        connection = self._connection
         passed = (
-            self._life.close is None
-            and not self._answers.ready
-            and not self._connection.timers.has_new
-            and not self._connection.questions.new
+            not self._answers.ready
+            and not connection.timers.has_new
+            and not connection.questions.new
             and frames.is_untouched(data)
             and frames.back.is_untouched(b"")
         )
