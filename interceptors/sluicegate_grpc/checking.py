@@ -136,12 +136,12 @@ def _alone(name: str, method: Method, methods: MethodMap) -> Iterator[str]:
 
 def _twice(method: Method, paths: Mapping[str, Path]) -> Iterator[str]:
     """Find fields with two meanings: only one of them would be read."""
-    found: dict[tuple[bool, Path], str] = {}
+    names: dict[tuple[bool, Path], str] = {}
     for key, path in paths.items():
         place = (key in IN_RESPONSE.get(method.role, ()), path)
-        if place in found:
-            yield f"{key}={path}: that is {found[place]} already; give each a field of its own"
-        found.setdefault(place, key)
+        if place in names:
+            yield f"{key}={path}: that is {names[place]} already; give each a field of its own"
+        names.setdefault(place, key)
 
 
 def _batched(method: Method, paths: Mapping[str, Path]) -> Iterator[str]:
@@ -176,13 +176,13 @@ def _ids(method: Method, methods: MethodMap) -> Iterator[str]:
 
 
 def _against(name: str, method: Method, given: Mapping[str, ServiceDescriptor]) -> Iterator[str]:
-    found = _NAME.fullmatch(name)
-    service = _service(found["service"], given) if found is not None else None
-    if found is None or service is None or not method.is_policed:
+    parts = _NAME.fullmatch(name)
+    service = _service(parts["service"], given) if parts is not None else None
+    if parts is None or service is None or not method.is_policed:
         return  # what passes may be of a later version than the descriptor
-    described = service.methods_by_name.get(found["method"])
+    described = service.methods_by_name.get(parts["method"])
     if described is None:
-        yield f"{_file(service)} has no such method; {_rather(found['method'], service.methods_by_name)}"
+        yield f"{_file(service)} has no such method; {_rather(parts['method'], service.methods_by_name)}"
         return
     shape = wrong_shape(method.role, response_streaming=described.server_streaming)
     if shape:
@@ -241,11 +241,11 @@ def _id_width(method: Method, field: Any) -> str:
 
 
 def _fields_of(message: Descriptor) -> str:
-    found = [f"{field.number} ({field.name})" for field in message.fields[:_SHOWN]]
-    return f"it has {', '.join(found)}" if found else "it has none"
+    fields = [f"{field.number} ({field.name})" for field in message.fields[:_SHOWN]]
+    return f"it has {', '.join(fields)}" if fields else "it has none"
 
 
 def _rather(name: str, known: Iterable[str]) -> str:
-    found = sorted(known)
-    close = get_close_matches(name, found, 1)
-    return f"did you mean {close[0]!r}?" if close else f"it has {', '.join(found[:_SHOWN])}"
+    names = sorted(known)
+    close = get_close_matches(name, names, 1)
+    return f"did you mean {close[0]!r}?" if close else f"it has {', '.join(names[:_SHOWN])}"

@@ -1,7 +1,6 @@
 """Ids in Danube's messages, and what a resumer does without a broker that answers."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from danube.proto import DanubeApi_pb2 as pb
@@ -13,7 +12,7 @@ from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.resuming import ProducerResumer, renamed
-from sluicegate_grpc.proxy.splice.resuming import Resumption
+from sluicegate_grpc.proxy.splice.resuming import Resume, Resumed
 
 ids = st.integers(0, 2**64 - 1)
 messages = st.builds(
@@ -64,31 +63,34 @@ def config() -> DanubeConfig:
     )
 
 
-def resumer(config: DanubeConfig, tasks: list[Any]) -> ProducerResumer:
+def resumer(config: DanubeConfig) -> ProducerResumer:
     brokers: BrokerPorts = BrokerPorts(config, {}, address_of)
     lookup = Lookup(brokers, "ports", False)
-    return ProducerResumer(config, brokers, lookup, lambda topic: False, tasks.append)
+    return ProducerResumer(config, brokers, lookup, lambda topic: False)
 
 
 async def test_without_a_broker_clients_are_asked_to_retry(config: DanubeConfig) -> None:
-    tasks: list[Any] = []
-    made = resumer(config, tasks)
-    found = made.begin(7, "/default/t", "p", "")
-    assert made.begin(7, "/default/t", "p", "") is found
-    assert len(tasks) == 1
-    await asyncio.gather(*tasks)
-    assert found.done
-    assert found.refusal is not None
-    assert "no owner yet" in found.refusal.text
-    assert made.begin(7, "/default/t", "p", "") is not found
-    tasks[1].close()
+    made = resumer(config)
+    question = Resume(7, "/default/t", "p", "")
+    first, second = await asyncio.gather(made.resume(question), made.resume(question))
+    assert first is second
+    assert first.refusal is not None
+    assert "no owner yet" in first.refusal.text
+    assert not made._under_way
 
 
-def test_concurrent_creations_are_bounded(config: DanubeConfig) -> None:
-    tasks: list[Any] = []
-    made = resumer(config, tasks)
-    made._under_way = {number: Resumption() for number in range(10_000)}
-    found = made.begin(10_001, "/default/t", "p", "")
-    assert found.done
-    assert found.refusal is not None
-    assert not tasks
+async def test_a_creation_goes_on_for_the_others_who_ask(config: DanubeConfig) -> None:
+    made = resumer(config)
+    question = Resume(7, "/default/t", "p", "")
+    gives_up, waits = (asyncio.ensure_future(made.resume(question)) for _ in range(2))
+    await asyncio.sleep(0)
+    gives_up.cancel()
+    assert (await waits).refusal is not None
+
+
+async def test_concurrent_creations_are_bounded(config: DanubeConfig) -> None:
+    made = resumer(config)
+    made._under_way = {number: asyncio.ensure_future(asyncio.sleep(0, Resumed())) for number in range(10_000)}
+    answer = await made.resume(Resume(10_001, "/default/t", "p", ""))
+    assert answer.refusal is not None
+    made.cancel()

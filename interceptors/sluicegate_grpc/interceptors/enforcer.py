@@ -1,12 +1,13 @@
 """Policy enforcement for all kinds of interceptors, without waiting and without gRPC.
 
-A step that may have to wait is a generator that yields `Wait`: grpc.aio's interceptors wait on their event
+A step that may have to wait is a generator of what it waits for: grpc.aio's interceptors wait on their event
 loop, the others in their thread. A generator that is closed early releases what it holds.
 """
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic_ns
 from typing import Protocol, TypeAlias, TypeVar
 from weakref import WeakMethod
@@ -15,7 +16,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, Hold
-from sluicegate.model import Action, Decision, MethodMap, Operation, PolicySet, Role
+from sluicegate.model import Action, Decision, MethodMap, PolicySet, Role
+from sluicegate.sessions.work import Ask, Running, Turn, Until, Work
 from sluicegate_grpc.checking import check
 from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.semantics import status
@@ -35,17 +37,9 @@ _DELAY = Action.DELAY
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """What has to happen before a call proceeds."""
-
-    ns: int
-    """Go on after this time, or earlier if there is room."""
-    list_of: str = ""
-    """A topic whose subscriptions the caller must `send`; it waits for nothing else."""
-
-
-Waiting: TypeAlias = Generator[Wait, "Iterable[str] | None", Result]
+Waiting: TypeAlias = Generator[Until | Ask, "Iterable[str] | None", Result]
+"""Waits until a time, or until there is room before it. A question is a topic: whoever waits must `send` its
+subscriptions, or None if nobody can list them."""
 
 
 class Engine(Protocol):
@@ -123,10 +117,10 @@ class CallEnforcer:
 
     def policed(self, name: str) -> Policed | None:
         """The map's entry for a method; None if no policy applies to it, so that the call passes."""
-        found = self._policed.get(name)
-        if found is None and name not in self._policed:
+        policed = self._policed.get(name)
+        if policed is None and name not in self._policed:
             self.unknown_methods += 1
-        return found
+        return policed
 
     def caller(self, principal: str, client: str) -> Caller:
         """The caller of a call.
@@ -173,7 +167,7 @@ class CallEnforcer:
             return None
         if decision.action is not _DELAY:
             raise RefusedError(status.refusal(decision, op.topic))
-        return self._held(op, decision, caller, now_ns)
+        return self._admitted(op.topic, partial(self.calls.hold, op, decision, caller))
 
     def unconfirmed(self, policed: Policed, values: Values | Missing, caller: Caller) -> Id | None:
         """The id of an unconfirmed producer whose publish was forwarded: see `publish_answered`."""
@@ -196,19 +190,6 @@ class CallEnforcer:
             with self.engine.lock:
                 self.attachments.claim_answered(producer, monotonic_ns(), is_known=is_known)
 
-    def _held(self, op: Operation, decision: Decision | None, caller: Caller, now_ns: int) -> Waiting[None]:
-        hold = Hold(self.engine.max_hold_ns, _LEAST_WAIT_NS)
-        try:
-            while decision is not None:
-                yield _held(hold, decision, op.topic, now_ns)
-                now_ns = monotonic_ns()
-                with self.engine.lock:
-                    decision = self.calls.publish_again(op, caller, now_ns)
-        finally:
-            if decision is not None:
-                with self.engine.lock:
-                    self.calls.abandon(op, caller, now_ns)
-
     def attach(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting["Attachment"]:
         """Let a producer or consumer attach.
 
@@ -217,32 +198,38 @@ class CallEnforcer:
         """
         if isinstance(values, Missing):
             raise self._malformed(policed)
-        now_ns = monotonic_ns()
         with self.engine.lock:
-            attaching = self.calls.attach(policed.method, values, caller, now_ns)
-        yield from self._admit(attaching, now_ns)
+            attaching = self.calls.attaching(policed.method, values, caller)
+        admit = partial(self.attachments.admit, attaching, question=attaching.topic)
+        yield from self._admitted(attaching.topic, admit)
         return Attachment(self, policed, attaching)
 
-    def _admit(self, attaching: Attaching, now_ns: int) -> Waiting[None]:
-        hold = Hold(self.engine.max_hold_ns, _LEAST_WAIT_NS)
-        admitted = False
+    def _admitted(self, topic: str, admit: Callable[[Turn, Hold], Work[Decision | None]]) -> Waiting[None]:
+        """Run the work on a call, each slice of it under the lock.
+
+        :raises RefusedError: if it is refused.
+        """
+        now_ns = monotonic_ns()
+        work: Running[Decision | None] = Running(now_ns)
+        lock = self.engine.lock
         try:
-            while attaching.must_list or attaching.decision is not None:
-                decision = attaching.decision
-                if attaching.must_list:
-                    names = yield Wait(0, attaching.topic)
-                    with self.engine.lock:
-                        self.attachments.listed(attaching.topic, names, now_ns, monotonic_ns())
-                elif decision is not None:
-                    yield _held(hold, decision, attaching.topic, now_ns)
+            with lock:
+                made = work.begin(admit(work, Hold(self.engine.max_hold_ns, _LEAST_WAIT_NS)))
+            while isinstance(made, Running):
+                if isinstance(work.waits, Ask):
+                    names = yield work.waits
+                    with lock:
+                        self.attachments.listed(topic, names, now_ns, monotonic_ns())
+                elif work.waits is not None:
+                    yield work.waits
                 now_ns = monotonic_ns()
-                with self.engine.lock:
-                    self.attachments.again(attaching, now_ns)
-            admitted = True
+                with lock:
+                    made = work.go_on(now_ns)
         finally:
-            if not admitted:
-                with self.engine.lock:
-                    self.attachments.failed(attaching, monotonic_ns())
+            with lock:
+                work.close(monotonic_ns())
+        if made is not None:
+            raise RefusedError(status.refusal(made, topic))
 
     def left(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
         """A producer or consumer has detached."""
@@ -264,21 +251,12 @@ class CallEnforcer:
         """
         if isinstance(values, Missing):
             raise self._malformed(policed)
-        now_ns = monotonic_ns()
         with self.engine.lock:
-            stream = self.calls.dispatching(policed.method, values, caller, now_ns)
+            stream = self.calls.dispatching(policed.method, values, caller, monotonic_ns())
         if stream is None or stream.unknown is not None:
             raise RefusedError(status.refusal(unknown_id("consumer", values.consumer), ""))
-        delivery = Delivery(self, policed, stream)
-        try:
-            if stream.attaching is not None:
-                yield from self._admit(stream.attaching, now_ns)
-            with self.engine.lock:
-                stream.opened(monotonic_ns())
-        except BaseException:
-            delivery.close()
-            raise
-        return delivery
+        yield from self._admitted(stream.topic, partial(stream.admit, question=stream.topic))
+        return Delivery(self, policed, stream)
 
     def _malformed(self, policed: Policed) -> RefusedError:
         self.malformed += 1
@@ -340,7 +318,7 @@ class Delivery:
 
     def _hold(self, values: Values, came_ns: int, wait_ns: int) -> Waiting[bool]:
         while wait_ns > 0:
-            yield Wait(wait_ns)
+            yield Until(monotonic_ns() + wait_ns)
             with self._enforcer.engine.lock:
                 wait_ns = self._ask(values, came_ns, monotonic_ns())
         return wait_ns == 0
@@ -368,14 +346,3 @@ class Delivery:
         if self._stream.open:
             with self._enforcer.engine.lock:
                 self._stream.close(monotonic_ns(), has_left=has_left)
-
-
-def _held(hold: Hold, decision: Decision, topic: str, now_ns: int) -> Wait:
-    """How long a held call has to wait.
-
-    :raises RefusedError: if it is refused, or was held long enough.
-    """
-    wait_ns = hold.wait_ns(decision, now_ns)
-    if wait_ns == 0:
-        raise RefusedError(status.refusal(decision, topic))
-    return Wait(wait_ns)

@@ -17,11 +17,11 @@ def bearer_principal(headers: Sequence[tuple[str, str]], claims: Sequence[str] =
     :param claims: claims that may name it; the first one present counts.
     :return: None if there is no readable token; the broker then decides.
     """
-    told = [value for name, value in headers if name == "authorization"]
-    if len(told) != 1 or len(told[0]) > _MAX_TOKEN or told[0][: len(_BEARER)].lower() != _BEARER:
+    tokens = [value for name, value in headers if name == "authorization"]
+    if len(tokens) != 1 or len(tokens[0]) > _MAX_TOKEN or tokens[0][: len(_BEARER)].lower() != _BEARER:
         return None
     try:
-        body = told[0][len(_BEARER) :].split(".")[1]
+        body = tokens[0][len(_BEARER) :].split(".")[1]
         content = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
         name = next((content[claim] for claim in claims if claim in content), None)
     except (ValueError, IndexError, AttributeError, TypeError, RecursionError):

@@ -248,9 +248,9 @@ def occurrences(data: Data, at: int, stop: int, tag: int) -> Iterator[tuple[int,
     :param tag: number and wire type of the field.
     """
     while at < stop:
-        found, at = _tag(data, at, stop)
-        begin, at = _extent(data, found & 7, at, stop)
-        if found == tag:
+        here, at = _tag(data, at, stop)
+        begin, at = _extent(data, here & 7, at, stop)
+        if here == tag:
             yield begin, at
 
 
@@ -337,18 +337,18 @@ def _merge(message: bytes, field: _Field, values: Values, seen: int, left: int) 
     :param left: how many more fields there may be.
     :return: both with those of the message.
     """
-    found = field.known.get(message)
-    if found is None:
+    cached = field.known.get(message)
+    if cached is None:
         inner = Values()
         at, bits, rest = _scan(message, 0, len(message), len(message), field.inner, inner, left)
         if at != len(message):
             raise _MalformedError
-        found = (bits, left - rest, vars(inner))
+        cached = (bits, left - rest, vars(inner))
         if len(message) <= _MAX_KNOWN_BYTES:
             if len(field.known) >= _MAX_KNOWN:
                 field.known.clear()
-            field.known[message] = found
-    bits, count, attributes = found
+            field.known[message] = cached
+    bits, count, attributes = cached
     if count > left:
         raise _MalformedError
     if bits & seen:

@@ -15,11 +15,11 @@ from sluicegate_danube.events import DanubeEvent
 from sluicegate_danube.lookup import Lookup
 from sluicegate_danube.method_map import INTERNAL_HEADER, METHOD_MAP, TOPIC_LOOKUP
 from sluicegate_danube.principals import principal
-from sluicegate_danube.resuming import ProducerResumer
+from sluicegate_danube.resuming import ProducerResumer, renamed
 from sluicegate_danube.subscriptions import SubscriptionLists
 from sluicegate_grpc.proxy.front import GrpcFront
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
-from sluicegate_grpc.proxy.splice.resuming import Aliases
+from sluicegate_grpc.proxy.splice.resuming import Aliases, Resume
 
 log = logging.getLogger("sluicegate.danube")
 """Under the gateway's own logger, which alone has a handler."""
@@ -50,6 +50,7 @@ class DanubeFront(GrpcFront):
         self._asked = AskedOnce()
         self._brokers: BrokerPorts
         self._lookup: Lookup
+        self._resumer: ProducerResumer
 
     async def start(self, services: Services) -> None:
         """Listen for the brokers that are known."""
@@ -65,8 +66,10 @@ class DanubeFront(GrpcFront):
 
     def equip(self, shared: Shared) -> None:
         """Add look-ups, routes, lists of subscriptions and what follows a topic to its new owner."""
-        config, brokers, services = self._config, self._brokers, shared.services
+        config, brokers = self._config, self._brokers
         self._lookup = Lookup(brokers, config.route, config.tls.client is not None, _unknown_broker)
+        is_reliable = shared.calls.attachments.topics.is_reliable
+        self._resumer = ProducerResumer(config, brokers, self._lookup, is_reliable)
         shared.rewrites = {TOPIC_LOOKUP: self._lookup.rewrite}
         shared.looked_up = self._looked_up
         shared.route = lambda broker: _alone(brokers.target(broker))
@@ -74,10 +77,7 @@ class DanubeFront(GrpcFront):
         shared.forbidden = frozenset({INTERNAL_HEADER})
         calls = shared.calls
         if config.resume_producers:
-            resumer = ProducerResumer(
-                config, brokers, self._lookup, calls.attachments.topics.is_reliable, services.spawn
-            )
-            shared.aliases = Aliases(resumer)
+            shared.aliases = Aliases(renamed)
             calls.attachments.owners.keep_ns = config.max_hold * 1_000_000
         calls.attachments.owners.on_change = _owner_changed
 
@@ -103,6 +103,8 @@ class DanubeFront(GrpcFront):
 
     async def answer(self, question: object) -> object:
         """Answer a session's question; the admin API's silence is an answer too."""
+        if isinstance(question, Resume):
+            return await self._resumer.resume(question)
         if not isinstance(question, _ListSubscriptions):
             raise TypeError(f"expected a question for subscriptions, got {question!r}")
         await self._asked.ask(question.topic, partial(self._list, question.topic))
@@ -143,6 +145,7 @@ class DanubeFront(GrpcFront):
     async def stop(self) -> None:
         """End the gateway's own requests."""
         self._asked.cancel()
+        self._resumer.cancel()
         await self._lists.close()
 
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError, Message
 
@@ -22,7 +22,7 @@ from sluicegate_danube.sluicegate_danube_pb2 import (
     TopicLookupRequest,
 )
 from sluicegate_grpc.proxy.edits import Edits
-from sluicegate_grpc.proxy.splice.resuming import Resumption
+from sluicegate_grpc.proxy.splice.resuming import NO_OWNER, Resume, Resumed
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
 if TYPE_CHECKING:
@@ -33,9 +33,10 @@ log = logging.getLogger("sluicegate.danube")
 _CREATE = PRODUCERS + "CreateProducer"
 _CALL_S = 2.0
 _PAUSE_S = 0.1
+_ANSWERED_BY = 0.95
+"""Part of `max_hold` after which clients are told that their topic has no owner."""
 _AT_ONCE = 32
 _MOST = 10_000
-_NO_OWNER = Refusal(UNAVAILABLE, "The topic has no owner yet. Send the message again.")
 _TOO_MANY = Refusal(UNAVAILABLE, "Too many producers are created anew. Send the message again.")
 
 
@@ -51,14 +52,13 @@ class _NotYetError(Exception):
 
 
 class ProducerResumer:
-    """A `splice.resuming.Resumer` for Danube.
+    """Answers `splice.resuming.Resume` for Danube.
 
     It asks brokers for the topic's owner until there is one, for `max_hold` at most, and creates a producer
     of the same name there. What a broker answers otherwise ends it: the client then gets its own answer.
 
     :param lookup: reads answers of lookups; it knows which brokers there are.
     :param is_reliable: tells how a topic's messages are dispatched, as far as is known.
-    :param spawn: runs a coroutine.
     """
 
     def __init__(
@@ -67,48 +67,47 @@ class ProducerResumer:
         brokers: BrokerPorts,
         lookup: Lookup,
         is_reliable: Callable[[str], bool],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self._config = config
         self._brokers = brokers
         self._lookup = lookup
         self._is_reliable = is_reliable
-        self._spawn = spawn
         self._edits = Edits(config.request_metadata.put, frozenset(config.request_metadata.take))
-        self._under_way: dict[int, Resumption] = {}
+        self._under_way: dict[int, asyncio.Task[Resumed]] = {}
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        # The gateway gives a question up after `max_hold`, and would count it as failed.
+        self._longest_s = _ANSWERED_BY * config.max_hold / 1000
         self._is_tls = config.tls.broker is not None
 
-    def begin(self, producer: int, topic: str, name: str, authorization: str) -> Resumption:
-        """Begin to create a producer; one for all who ask for it meanwhile."""
-        resumption = self._under_way.get(producer)
-        if resumption is not None:
-            return resumption
-        if len(self._under_way) >= _MOST:
-            return Resumption(done=True, refusal=_TOO_MANY)
-        headers = [("authorization", authorization)] if authorization else []
-        wanted = _Wanted(topic, name, self._edits.apply(headers))
-        resumption = self._under_way[producer] = Resumption()
-        self._spawn(self._resume(producer, wanted, resumption))
-        return resumption
+    async def resume(self, question: Resume) -> Resumed:
+        """Create a producer; once for all who ask for it meanwhile."""
+        creating = self._under_way.get(question.producer)
+        if creating is None:
+            if len(self._under_way) >= _MOST:
+                return Resumed(refusal=_TOO_MANY)
+            creating = self._under_way[question.producer] = asyncio.ensure_future(self._resume(question))
+            creating.add_done_callback(lambda _: self._under_way.pop(question.producer, None))
+        return await asyncio.shield(creating)
 
-    def renamed(self, message: bytes, path: Path, producer: int) -> bytes:
-        """A message with another id at a path."""
-        return renamed(message, path, producer)
+    def cancel(self) -> None:
+        """End what is under way."""
+        for creating in tuple(self._under_way.values()):
+            creating.cancel()
 
-    async def _resume(self, producer: int, wanted: _Wanted, resumption: Resumption) -> None:
+    async def _resume(self, question: Resume) -> Resumed:
+        metadata = [("authorization", question.authorization)] if question.authorization else []
+        wanted = _Wanted(question.topic, question.name, self._edits.apply(metadata))
         try:
-            async with asyncio.timeout(self._config.max_hold / 1000), self._slots:
-                resumption.created = await self._created(wanted)
-            if resumption.created:
-                log.info("producer %s of topic %s was created at its new owner", wanted.name, wanted.topic)
+            async with asyncio.timeout(self._longest_s), self._slots:
+                created = await self._created(wanted)
         except TimeoutError:
-            resumption.refusal = _NO_OWNER
+            return Resumed(refusal=NO_OWNER)
         except Exception as error:  # noqa: BLE001 - the client gets the broker's own answer then
             log.warning("producer %s of topic %s cannot be resumed: %s", wanted.name, wanted.topic, error)
-        finally:
-            resumption.done = True
-            self._under_way.pop(producer, None)
+            return Resumed()
+        if created:
+            log.info("producer %s of topic %s was created at its new owner", wanted.name, wanted.topic)
+        return Resumed(created)
 
     async def _created(self, wanted: _Wanted) -> int:
         """The new id; 0 if the producer cannot be created."""

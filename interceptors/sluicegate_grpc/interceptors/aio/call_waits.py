@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from time import monotonic_ns
 from typing import TypeVar
 
+from sluicegate.sessions.work import Ask, Until
 from sluicegate_grpc.interceptors.enforcer import Delivery, Waiting
 
 Result = TypeVar("Result")
@@ -25,18 +27,22 @@ async def finish(
         wait = next(waiting)
         while True:
             names = None
-            if wait.list_of:
-                names = await lists(wait.list_of) if lists is not None else None
+            if isinstance(wait, Ask):
+                names = await lists(str(wait.question)) if lists is not None else None
             elif room is None:
-                await asyncio.sleep(wait.ns / 1e9)
+                await asyncio.sleep(_seconds(wait))
             else:
-                await _either(room, wait.ns / 1e9)
+                await _either(room, _seconds(wait))
             wait = waiting.send(names)
     except StopIteration as end:
         result: Result = end.value
         return result
     finally:
         waiting.close()
+
+
+def _seconds(wait: Until) -> float:
+    return max(0, wait.at_ns - monotonic_ns()) / 1e9
 
 
 async def _either(room: asyncio.Event, seconds: float) -> None:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from threading import Event
+from time import monotonic_ns
 from typing import TypeVar
 
+from sluicegate.sessions.work import Ask
 from sluicegate_grpc.interceptors.client_side import Deadline
 from sluicegate_grpc.interceptors.enforcer import Delivery, Waiting
 from sluicegate_grpc.semantics.status import RefusedError, too_late
@@ -73,10 +75,10 @@ def finish(waiting: Waiting[Result], patience: Patience, lists: ListSubscription
         wait = next(waiting)
         while True:
             names = None
-            if wait.list_of:
-                names = lists(wait.list_of) if lists is not None else None
+            if isinstance(wait, Ask):
+                names = lists(str(wait.question)) if lists is not None else None
             else:
-                patience.wait(wait.ns / 1e9)
+                patience.wait(max(0, wait.at_ns - monotonic_ns()) / 1e9)
             wait = waiting.send(names)
     except StopIteration as end:
         result: Result = end.value

@@ -5,20 +5,25 @@ All other responses pass unread.
 
 from collections.abc import Callable
 
+from sluicegate.sessions.work import Ask, Task, Turn, Work
+from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.delivering import BreakOff, Delivering
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
 from sluicegate_grpc.proxy.splice.request import Request
-from sluicegate_grpc.proxy.splice.resumable import Resumable
+from sluicegate_grpc.proxy.splice.resuming import NO_OWNER, Aliases, Resume, Resumed
 from sluicegate_grpc.proxy.splice.rewriting import Rewriting
 from sluicegate_grpc.proxy.splice.shared import Rewrite
 from sluicegate_grpc.proxy.splice.watcher import Watcher
 from sluicegate_grpc.semantics.calls import Attaching, Id, Stream
 from sluicegate_grpc.semantics.fields import Values
-from sluicegate_grpc.semantics.status import Refusal
+from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
 _MAX_ANSWER = 65_536
 """Of an answer that is only read; a longer one is taken to say nothing."""
+_AGAIN = Refusal(
+    UNAVAILABLE, "The topic has another owner. The producer was created there. Send the message again."
+)
 
 
 class Answer(Watcher):
@@ -75,13 +80,93 @@ class Answer(Watcher):
         self._done(None, now_ns, False)
 
 
+class Resumable(Watcher):
+    """The response to a publish, which passes unless the broker does not know the producer.
+
+    :param producer: the id by which its client knows it.
+    :param answer: another handler of it, if any.
+    :param watchers: of the connection's streams, by stream.
+    """
+
+    __slots__ = ("_aliases", "_answer", "_producer", "_request", "_resuming", "_watchers")
+
+    def __init__(
+        self,
+        connection: Connection,
+        stream: int,
+        request: Request,
+        producer: int,
+        aliases: Aliases,
+        answer: Watcher | None,
+        watchers: dict[int, Watcher],
+    ) -> None:
+        super().__init__(connection, stream)
+        self._request = request
+        self._producer = producer
+        self._aliases = aliases
+        self._answer = answer
+        self._watchers = watchers
+        self._resuming: Task[bytes] | None = None
+
+    def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
+        """Let the frame pass."""
+        if self._answer is not None:
+            self._answer.data(data, at, stop, flags, now_ns)
+        else:
+            self._down.through(data, at, stop, flags, self._stream)
+
+    def head(self, block: bytes) -> None:
+        """The response's headers."""
+        super().head(block)
+        if self._answer is not None:
+            self._answer.head(block)
+
+    def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
+        """The broker's status; it is withheld while the producer is recreated."""
+        is_unknown = not self._aliases.passes(block, self._shared.limits.header_list_bytes)
+        key = self._shared.calls.attachments.owners.producer(self._producer) if is_unknown else None
+        if key is None:
+            return self._answer is None or self._answer.trailers(block, frames, now_ns)
+        self._watchers[self._stream] = self  # a cancellation by the client is still handled
+        self._resuming = task = Task(self._connection.wait, self._resumed, now_ns)
+        question = Resume(self._producer, key[0], key[2], self._request.authorization)
+        task.begin(self._resume(task, question, frames))
+        return False
+
+    def ended(self, now_ns: int, *, by_client: bool) -> None:
+        """The stream was reset."""
+        if self._resuming is not None:
+            self._resuming.close(now_ns)
+        elif self._answer is not None:
+            self._answer.ended(now_ns, by_client=by_client)
+
+    def _resume(self, turn: Turn, question: Resume, frames: bytes) -> Work[bytes]:
+        """Have the producer created; returns what ends the call then."""
+        attachments, created = self._shared.calls.attachments, 0
+        try:
+            resumed: Resumed = (yield Ask(question)) or Resumed(refusal=NO_OWNER)
+            created = resumed.created
+            if created:
+                self._aliases.add(self._producer, created)
+                attachments.owners.renamed(self._producer, created)
+        finally:
+            attachments.claim_answered(self._producer, turn.now_ns, is_known=bool(created))
+        refusal = _AGAIN if created else resumed.refusal
+        return frames if refusal is None else ending(self._stream, refusal, alone=not self._block)
+
+    def _resumed(self, end: bytes, now_ns: int) -> None:
+        self._watchers.pop(self._stream, None)
+        self._down.over(self._stream)
+        self._down.insert(end)
+
+
 class Answers:
     """The broker's responses on one connection that have to be read.
 
     :param connection: the client's.
     """
 
-    __slots__ = ("_connection", "_down", "break_off", "ready", "watchers")
+    __slots__ = ("_break_off", "_connection", "_down", "ready", "watchers")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -90,8 +175,11 @@ class Answers:
         """Who looks at which stream."""
         self.ready: set[Delivering] = set()
         """Deliveries that may go on, as something was acknowledged."""
-        self.break_off: BreakOff
-        """Ends a call whose response is under way; the session sets it."""
+        self._break_off: BreakOff
+
+    def break_off_by(self, break_off: BreakOff) -> None:
+        """Set what ends a call whose response is under way."""
+        self._break_off = break_off
 
     @property
     def deliveries(self) -> int:
@@ -167,11 +255,11 @@ class Answers:
         """Note which topic a rewritten response is about."""
         watcher = self.watchers.get(stream)
         if isinstance(watcher, Rewriting):
-            watcher.topic = topic
+            watcher.is_about(topic)
 
     def deliver(self, stream: int, request: Request, delivery: Stream) -> None:
         """Meter the messages that the broker sends to a consumer."""
-        watcher = Delivering(self._connection, stream, request, delivery, self.watchers, self.break_off)
+        watcher = Delivering(self._connection, stream, request, delivery, self.watchers, self._break_off)
         delivery.on_acknowledged(lambda: self.ready.add(watcher))
         self._watch(stream, watcher)
 

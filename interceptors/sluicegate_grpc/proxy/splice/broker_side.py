@@ -21,7 +21,6 @@ from sluicegate_grpc.proxy.splice.frames import (
     WireError,
     header_frames,
 )
-from sluicegate_grpc.proxy.splice.settings import for_clients
 from sluicegate_grpc.proxy.splice.sides import Block, Side
 from sluicegate_grpc.proxy.splice.watcher import Watcher
 
@@ -38,23 +37,22 @@ class BrokerSide(Side):
     def __init__(
         self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals
     ) -> None:
-        super().__init__(connection, connection.down, for_clients(connection.shared.limits))
+        super().__init__(connection, connection.down)
         self._calling = calling
         self._calls = calling.holding.calls
         self._answers = answers
-        self._watchers = answers.watchers
         self._open = connection.streams.ids
         self._looked_at = connection.down.watched
         self._refusals = refusals
-        self.client: Side
-        """The other side."""
+        self._client_settings = connection.client_settings
+        self._life = connection.life
         self._owes_update = False
         """True until the client is told that there is no table: that block reached no client."""
         handlers = {
             DATA: self._data,
             HEADERS: self.headers,
             CONTINUATION: self.continuation,
-            SETTINGS: self.settings,
+            SETTINGS: connection.broker_settings.frame,
             RST_STREAM: self._reset,
             GOAWAY: self._goaway,
             WINDOW_UPDATE: self._window,
@@ -63,10 +61,10 @@ class BrokerSide(Side):
 
     def _data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A DATA frame of a stream that is read, that has no window, or that ends."""
-        watcher = self._watchers.get(stream)
+        watcher = self._answers.watchers.get(stream)
         if watcher is not None:
             watcher.data(data, at, stop, flags, now_ns)
-            if flags & END_STREAM and self._watchers.pop(stream, None) is not None:
+            if flags & END_STREAM and self._answers.watchers.pop(stream, None) is not None:
                 watcher.breaks_off(now_ns)
         elif stream in self._refusals.cancelled:
             size = stop - at - HEAD
@@ -108,20 +106,20 @@ class BrokerSide(Side):
         """Headers of a watched stream; True if they pass at once."""
         end = bool(flags & END_STREAM)
         if stream in self._refusals.cancelled:
-            self._owes_update = self.client.waits_for_update
+            self._owes_update = self._client_settings.waits_for_update
             self._refusals.discard_response(0, 0, stream, size=0, end=end)
             return False
         call = self._calls.get(stream)
         if call is not None:
             call.is_answered = True
-        watcher = self._watchers.get(stream)
+        watcher = self._answers.watchers.get(stream)
         if watcher is not None and not end:
             watcher.head(block)
         if not end:
             return not self._frames.is_behind(frames, stream, end=False)
         self._calling.over(stream, now_ns, reset=False)
         if watcher is not None:
-            del self._watchers[stream]
+            del self._answers.watchers[stream]
             if not self._ended(watcher, block, frames, now_ns):
                 return False
         if self._frames.is_behind(frames, stream, end=True):
@@ -144,7 +142,7 @@ class BrokerSide(Side):
         if stream in self._refusals.cancelled:
             self._refusals.discard_response(at, stop, stream, size=0, end=True)
             return
-        watcher = self._watchers.get(stream)
+        watcher = self._answers.watchers.get(stream)
         if isinstance(watcher, Delivering) and watcher.is_ending:
             # RFC 9113 section 8.1: the rest of the request is not wanted; the response must not be discarded.
             self._frames.cut(at, stop)
@@ -158,9 +156,9 @@ class BrokerSide(Side):
             last = int.from_bytes(data[at + HEAD : at + HEAD + 4], "big") & STREAM_MASK
             for held in [held for held in self._calls if held > last]:
                 self._calling.over(held, now_ns, reset=True)
-            told = self._connection.last_stream(last)
-            if told != last:
-                self._frames.replace(at + HEAD, at + HEAD + 4, told.to_bytes(4, "big"))
+            lowest = self._life.last_stream(last)
+            if lowest != last:
+                self._frames.replace(at + HEAD, at + HEAD + 4, lowest.to_bytes(4, "big"))
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         if stream in self._refusals.cancelled:

@@ -1,12 +1,11 @@
 """Handles the client's frames (RFC 9113 section 6)."""
 
-from sluicegate_grpc.events import GrpcClose, GrpcEvent
-from sluicegate_grpc.proxy.splice.answers import Answers
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.blocks import NO_TABLE, TooLargeError
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
-from sluicegate_grpc.proxy.splice.floods import Flood
+from sluicegate_grpc.proxy.splice.floods import ControlFloods
 from sluicegate_grpc.proxy.splice.frames import (
     ACK,
     CONTINUATION,
@@ -28,13 +27,14 @@ from sluicegate_grpc.proxy.splice.frames import (
     idle,
     malformed,
 )
+from sluicegate_grpc.proxy.splice.life import Event, State
 from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.proxy.splice.requests import RequestReader
-from sluicegate_grpc.proxy.splice.settings import for_brokers
 from sluicegate_grpc.proxy.splice.shared import Address
 from sluicegate_grpc.proxy.splice.sides import Block, Side
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, Refusal
 
+_OPEN = State.OPEN
 _SHAPE = END_HEADERS | PADDED | HAS_PRIORITY
 """Flags that say what a HEADERS frame holds besides its block."""
 _WINDOWS_EACH = 64
@@ -46,43 +46,30 @@ class ClientSide(Side):
 
     :param connection: the client's.
     :param calling: handles messages.
-    :param answers: handles streams that the client resets.
     :param refusals: ends calls.
-    :param empty: counts empty frames.
+    :param floods: bounds control frames.
     """
 
     def __init__(
-        self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals, empty: Flood
+        self, connection: Connection, calling: Calling, refusals: Refusals, floods: ControlFloods
     ) -> None:
-        super().__init__(connection, connection.up, for_brokers(connection.shared.limits))
+        super().__init__(connection, connection.up)
         self._calling = calling
         self._holding = calling.holding
         self._refusals = refusals
         self._streams = connection.streams
-        self._open = connection.streams.ids
-        self._reader = RequestReader(connection.shared, connection.up.charge)
-        limits = connection.shared.limits
-        self._pings = Flood(GrpcClose.PINGS_FLOOD, limits.pings)
-        self._pongs = Flood(GrpcClose.PINGS_FLOOD, limits.pings)
-        self._windows = Flood(GrpcClose.WINDOW_UPDATES_FLOOD, limits.window_updates)
-        self._empty = empty
-        self.broker: Side
-        """The other side."""
-        self.bound: tuple[Address, ...] = ()
+        settings = connection.client_settings
+        self._reader = RequestReader(connection.shared, settings, connection.up.charge)
+        self._floods = floods
+        self._broker_settings = connection.broker_settings
+        self._life = connection.life
+        self._bound: tuple[Address, ...] = ()
         """The broker that the connection leads to, if that was up to the client."""
-        self._goes_away = False
-        """True once new requests are not forwarded."""
-        self._late: Refusal | None = None
-        """Answers them; None if GOAWAY has told the client to make another connection."""
-        self.refuses_until_ns = 0
-        """When GOAWAY may replace this answer; 0 if there was none."""
-        self.discards_ack = False
-        """True if the client's next SETTINGS acknowledgement is for the gate's own."""
         handlers = {
             DATA: calling.data,
             HEADERS: self.headers,
             CONTINUATION: self.continuation,
-            SETTINGS: self.settings,
+            SETTINGS: settings.frame,
             PING: self._ping,
             RST_STREAM: self._reset,
             WINDOW_UPDATE: self._window,
@@ -110,10 +97,11 @@ class ClientSide(Side):
         if request is None:
             request = reader.read(block)
         holding = self._holding
-        must_reencode = self.broker.waits_for_update
+        must_reencode = self._broker_settings.waits_for_update
         passes = stream > holding.last and stream & 1 and request.is_plain
-        passes = passes and not (must_reencode or self._goes_away)
-        if passes and (len(self._open) < self._streams.room or self._streams.grow()):
+        streams = self._streams
+        passes = passes and not must_reencode and self._life.state is _OPEN
+        if passes and (len(streams.ids) < streams.room or streams.grow()):
             holding.opened(stream, request, at, stop, flags)
             return
         self._frames.cut(at, stop)
@@ -126,7 +114,7 @@ class ClientSide(Side):
         """A request's headers in several frames."""
         request = self._reader.read(block.content)
         frames = block.frames
-        if request.block or self.broker.waits_for_update:
+        if request.block or self._broker_settings.waits_for_update:
             frames = self._anew(request, block.content, block.flags, stream)
         self._headers(request, frames, block.flags, stream, now_ns)
 
@@ -142,53 +130,54 @@ class ClientSide(Side):
             return
         if not stream & 1:
             raise malformed(f"a request on stream {stream}")
-        if self._late is not None:
-            self._holding.last = stream
-            self._refusals.refuse_request(stream, self._late, has_ended=bool(flags & END_STREAM))
+        state, late = self._life.state, self._life.refusal
+        if state is State.REFUSING and late is not None:
+            self._holding.skip(stream)
+            self._refusals.refuse(stream, late, has_ended=bool(flags & END_STREAM))
             return
-        if self._goes_away or self._leads_elsewhere(request.broker):
+        if state is State.DRAINING or self._leads_elsewhere(request.broker):
             self._send_elsewhere(flags, stream)
             return
-        if len(self._open) >= self._streams.room and not self._streams.grow():
+        if len(self._streams.ids) >= self._streams.room and not self._streams.grow():
             self._one_too_many(flags, stream, now_ns)
             return
         refusal = request.refusal or (self._misrouted(request.broker) if request.broker else None)
         if refusal is None and not request.is_malformed:
             self._holding.opened_apart(stream, request, frames, flags)
             return
-        self._holding.last = stream
+        self._holding.skip(stream)
         if request.is_malformed or refusal is None:  # RFC 9113 section 8.1.1
             self._refusals.resets.count(now_ns)
-            self._connection.shared.count(GrpcEvent.MALFORMED_HEADERS)
+            self._shared.count(GrpcEvent.MALFORMED_HEADERS)
             self._refusals.reset(stream, ErrorCode.PROTOCOL_ERROR)
             if flags & END_STREAM:
                 self._refusals.forget(stream)
         else:
-            counter, told = refusal
-            self._connection.shared.count(counter)
-            self._refusals.refuse_request(stream, told, has_ended=bool(flags & END_STREAM))
+            counter, answer = refusal
+            self._shared.count(counter)
+            self._refusals.refuse(stream, answer, has_ended=bool(flags & END_STREAM))
 
     def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
         """Refuse a request over the stream limit; its client may retry it (RFC 9113 section 8.7)."""
         if self._streams.is_full:  # it ignores the announced limit, so it may ignore any other
             self._refusals.resets.count(now_ns)
-        self._holding.last = stream
-        self._connection.shared.count(GrpcEvent.STREAM_REFUSED)
+        self._holding.skip(stream)
+        self._shared.count(GrpcEvent.STREAM_REFUSED)
         self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
         if flags & END_STREAM:
             self._refusals.forget(stream)
 
     def _misrouted(self, broker: str) -> tuple[GrpcEvent, Refusal] | None:
         """Why a request for a broker is refused."""
-        if self._connection.shared.route(broker) is not None:
+        if self._shared.route(broker) is not None:
             return None
         text = f"Broker {broker[:200]} is not known to this gateway."
         return GrpcEvent.FORBIDDEN_BROKER_REFUSED, Refusal(PERMISSION_DENIED, text)
 
     def _leads_elsewhere(self, broker: str) -> bool:
         """Whether the connection leads to another broker than a request asks for."""
-        addresses = self._connection.shared.route(broker) if broker and self.bound else None
-        return addresses is not None and addresses != self.bound
+        addresses = self._shared.route(broker) if broker and self._bound else None
+        return addresses is not None and addresses != self._bound
 
     def _send_elsewhere(self, flags: int, stream: int) -> None:
         """Have the client repeat a request for another broker on another connection.
@@ -198,36 +187,31 @@ class ClientSide(Side):
         new one at each change.
         """
         if self.goes_away("this connection leads to another broker"):
-            self._connection.shared.count(GrpcEvent.SENT_TO_ANOTHER_CONNECTION)
-        self._holding.last = stream
+            self._shared.count(GrpcEvent.SENT_TO_ANOTHER_CONNECTION)
+        self._holding.skip(stream)
         if not flags & END_STREAM:
             self._refusals.discard_rest(stream)
 
-    def refuse_new(self, refusal: Refusal, until_ns: int) -> None:
-        """Answer new requests by a status, until GOAWAY is sent; no effect after it.
-
-        :param until_ns: when GOAWAY may be sent.
-        """
-        if not self._goes_away or self._late is not None:
-            self._goes_away, self._late, self.refuses_until_ns = True, refusal, until_ns
+    def leads_to(self, addresses: tuple[Address, ...]) -> None:
+        """The client could choose the broker of this connection."""
+        self._bound = addresses
 
     def goes_away(self, why: str) -> bool:
         """Have the client make new requests on another connection.
 
         :return: False if GOAWAY was sent before.
         """
-        if self._goes_away and self._late is None:
+        if not self._life.happens(Event.GOAWAY):
             return False
-        self._goes_away, self._late = True, None
-        last = self._connection.last_stream(self._holding.last)
-        self._connection.down.insert(goaway(last, ErrorCode.NO_ERROR, why))
+        last = self._life.last_stream(self._holding.last)
+        self._frames.back.insert(goaway(last, ErrorCode.NO_ERROR, why))
         return True
 
     def _trailers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
         """More headers on a stream: the request's end."""
         holding = self._holding
         if request.is_too_large and stream not in holding.marks and stream not in holding.calls:
-            raise TooLargeError(self._limits.header_list_bytes)
+            raise TooLargeError(self._shared.limits.header_list_bytes)
         if stream in holding.marks or stream in holding.calls:
             # RFC 9113 section 8.1: they end the request, and have no pseudo-headers.
             are_wellformed = bool(flags & END_STREAM) and request.are_trailers
@@ -246,20 +230,9 @@ class ClientSide(Side):
 
     # -- other frames ---------------------------------------------------------------------------------
 
-    def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A SETTINGS frame; its acknowledgement means that the peer uses no dynamic table."""
-        if flags & ACK:
-            self._reader.has_no_table = True
-        if flags & ACK and self.discards_ack and stop - at == HEAD:
-            self.discards_ack = False
-            self._settings_flood.count(now_ns)
-            self._frames.cut(at, stop)
-        else:
-            super().settings(data, at, stop, flags, stream, now_ns)
-
     def _ping(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         # Peers measure the bandwidth with one ping per round trip.
-        flood = self._pongs if flags & ACK else self._pings
+        flood = self._floods.pongs if flags & ACK else self._floods.pings
         flood.count(now_ns, self._frames.back.reads)
 
     def _reset(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
@@ -274,7 +247,7 @@ class ClientSide(Side):
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         # <hot> Runs once or twice for every call.
-        windows = self._windows
+        windows = self._floods.windows
         windows.left -= 1
         if windows.left < 0:
             windows.renew(now_ns, self._frames.back.reads * _WINDOWS_EACH)
@@ -294,4 +267,4 @@ class ClientSide(Side):
 
     def _other(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """PRIORITY, GOAWAY and unknown frames pass."""
-        self._empty.count(now_ns)
+        self._floods.empty.count(now_ns)

@@ -1,13 +1,18 @@
 """State of one connection that its handlers share, and their pending work."""
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 
+from sluicegate.broker import NextTurn
 from sluicegate.model import ANONYMOUS
 from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.timers import Timers
+from sluicegate.sessions.work import Resume, Until, Waits
+from sluicegate_grpc.events import GrpcClose
+from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
-from sluicegate_grpc.proxy.splice.frames import STREAM_MASK
+from sluicegate_grpc.proxy.splice.life import Life
 from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.settings import PeerSettings, for_brokers, for_clients, greeting
 from sluicegate_grpc.proxy.splice.shared import Shared
 from sluicegate_grpc.proxy.splice.streams import Streams
 from sluicegate_grpc.semantics.calls import Caller
@@ -15,6 +20,56 @@ from sluicegate_grpc.semantics.calls import Caller
 _MAX_CALLERS = 1_000
 _LEFT_PER_SLICE = 100
 """Producers and consumers that a connection leaves in one slice once it is gone, some 10 us each."""
+
+
+class Callers:
+    """Who calls on one client connection.
+
+    :param shared: the front's state.
+    :param peer: the client's address, `host:port`.
+    """
+
+    __slots__ = ("_by_principal", "_peer", "_shared", "anonymous", "gates", "policy_changes")
+
+    def __init__(self, shared: Shared, peer: str) -> None:
+        self._shared = shared
+        self._peer = peer
+        self.gates = shared.services.gates
+        self.policy_changes = self.gates.changes
+        """The number of policy changes that were applied here."""
+        self._by_principal: dict[str, Caller] = {}
+        self.anonymous = self._new(ANONYMOUS)
+        """Who makes the requests without credentials."""
+
+    def of(self, request: Request) -> Caller:
+        """The caller of a request; its name counts once the broker has accepted the same credentials."""
+        if request.credentials not in self._shared.accepted:
+            return self.anonymous
+        return self._by_principal.get(request.principal) or self._new(request.principal)
+
+    def _new(self, principal: str) -> Caller:
+        if len(self._by_principal) >= _MAX_CALLERS:
+            return self.anonymous
+        exempt = principal in self._shared.services.policies.exempt_principals
+        caller = self._by_principal[principal] = Caller(principal, self._peer, exempt)
+        return caller
+
+    def follow_policies(self) -> None:
+        """Apply the current policies, which have changed."""
+        self.policy_changes = self.gates.changes
+        exempt = self._shared.services.policies.exempt_principals
+        for caller in self._by_principal.values():
+            caller.exempt = caller.principal in exempt
+
+    def parting(self, now_ns: int) -> Iterator[None]:
+        """The connection is closed: release what only it used, in slices."""
+        callers = tuple(self._by_principal.values())
+        self._by_principal.clear()
+        for caller in callers:
+            while caller.places:
+                self._shared.calls.attachments.caller_closed(caller, now_ns, _LEFT_PER_SLICE)
+                if caller.places:
+                    yield
 
 
 class Connection:
@@ -25,10 +80,11 @@ class Connection:
     """
 
     __slots__ = (
-        "_callers",
-        "_last",
-        "anonymous",
+        "broker_settings",
+        "callers",
+        "client_settings",
         "down",
+        "life",
         "peer",
         "questions",
         "shared",
@@ -45,51 +101,46 @@ class Connection:
         """From the client to the broker."""
         self.down = FrameStream(budget)
         """From the broker to the client."""
-        self.up.back, self.down.back = self.down, self.up
+        self.up.join(self.down)
         self.streams = Streams(budget, shared.limits.max_streams)
         """Requests whose responses have not ended."""
-        self.questions: Questions[Callable[[int], None]] = Questions()
+        self.questions: Questions[Resume] = Questions()
         """Questions for the front."""
         self.timers = Timers()
         """Scheduled calls."""
-        self._callers: dict[str, Caller] = {}
-        self._last = STREAM_MASK
-        """The last stream of the last GOAWAY to the client."""
-        self.anonymous = self._new_caller(ANONYMOUS)
-        """Who makes the requests without credentials."""
+        self.life = Life()
+        self.callers = Callers(shared, peer)
+        limits = shared.limits
+        flood = Flood(GrpcClose.SETTINGS_FLOOD, limits.settings)
+        self.client_settings = PeerSettings(self.up, for_brokers(limits), flood)
+        """From the client to the broker."""
+        flood = Flood(GrpcClose.SETTINGS_FLOOD, limits.settings)
+        self.broker_settings = PeerSettings(self.down, for_clients(limits), flood)
+        """From the broker to the client."""
 
-    # -- who calls ------------------------------------------------------------------------------------
+    def greeting(self) -> bytes:
+        """What precedes the first frame to the client: SETTINGS, unless the broker's have come.
 
-    def caller(self, request: Request) -> Caller:
-        """The caller of a request; its name counts once the broker has accepted the same credentials."""
-        if request.credentials not in self.shared.accepted:
-            return self.anonymous
-        return self._callers.get(request.principal) or self._new_caller(request.principal)
-
-    def _new_caller(self, principal: str) -> Caller:
-        if len(self._callers) >= _MAX_CALLERS:
-            return self.anonymous
-        exempt = principal in self.shared.services.policies.exempt_principals
-        caller = self._callers[principal] = Caller(principal, self.peer, exempt)
-        return caller
-
-    def policies_changed(self) -> None:
-        """Apply the current policies."""
-        exempt = self.shared.services.policies.exempt_principals
-        for caller in self._callers.values():
-            caller.exempt = caller.principal in exempt
-
-    def last_stream(self, last: int) -> int:
-        """The last stream of a GOAWAY to the client: the next names none above it (RFC 9113 section 6.8)."""
-        self._last = min(self._last, last)
-        return self._last
+        Otherwise the broker's follow, and only their acknowledgement is forwarded to the broker.
+        """
+        has_come = self.broker_settings.have_come
+        self.client_settings.greet(discards_ack=not has_come)
+        return b"" if has_come else greeting(self.shared.limits)
 
     # -- what is to come ------------------------------------------------------------------------------
 
-    def answered(self, question: Hashable, now_ns: int) -> None:
-        """Handle the front's answer."""
-        for call in self.questions.answered(question):
-            call(now_ns)
+    def wait(self, waits: Waits, resume: Resume) -> None:
+        """Have work go on: the one way in which anything on this connection waits."""
+        if isinstance(waits, Until):
+            self.timers.at(waits.at_ns, lambda now_ns: resume(now_ns, None))
+        else:
+            self.questions.ask(NextTurn() if waits is None else waits.question, resume)
+
+    def answered(self, question: Hashable, answer: object, now_ns: int) -> None:
+        """Resume what has asked the front; it gets None if the front could not answer."""
+        known = None if isinstance(answer, Exception) else answer
+        for resume in self.questions.answered(question):
+            resume(now_ns, known)
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: discard what waits, and release what only it used, in slices."""
@@ -98,10 +149,4 @@ class Connection:
         self.streams.closed()
         self.up.drop()
         self.down.drop()
-        callers = tuple(self._callers.values())
-        self._callers.clear()
-        for caller in callers:
-            while caller.places:
-                self.shared.calls.attachments.caller_closed(caller, now_ns, _LEFT_PER_SLICE)
-                if caller.places:
-                    yield
+        yield from self.callers.parting(now_ns)

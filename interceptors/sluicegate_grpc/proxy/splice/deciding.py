@@ -1,69 +1,241 @@
-"""Has the engine decide a client's calls."""
+"""Decides the messages of a client's calls. A message that has to wait for its decision is work."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
+from typing import TypeAlias
 
-from sluicegate.model import Action, Decision, Method, Role
+from sluicegate.engine.wait_queue import Hold
+from sluicegate.model import Action, Decision, Method, Operation, Role
+from sluicegate.model.methods import Path
+from sluicegate.sessions.work import Running, Task, Turn, Work
+from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.answers import Answers
-from sluicegate_grpc.proxy.splice.call import Call, Pending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
+from sluicegate_grpc.proxy.splice.ended_calls import Refusals
+from sluicegate_grpc.proxy.splice.flow import joined
+from sluicegate_grpc.proxy.splice.frame_stream import BYTES_SHIFT
+from sluicegate_grpc.proxy.splice.holding import Call, Holding, Step
+from sluicegate_grpc.proxy.splice.messages import (
+    PREFIX,
+    UnknownEncodingError,
+    UnreadableError,
+    inflated,
+    read_prefix,
+    with_prefix,
+)
+from sluicegate_grpc.proxy.splice.request import Request
 from sluicegate_grpc.semantics import status
-from sluicegate_grpc.semantics.calls import Attaching, Caller, Id
+from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.calls.publishing import unknown_id
-from sluicegate_grpc.semantics.fields import Values
-from sluicegate_grpc.semantics.status import RefusedError
+from sluicegate_grpc.semantics.fields import MAX_FIELDS, Missing, Values
+from sluicegate_grpc.semantics.status import Refusal
 
 NEW_TOPIC_WORK = 100
 """Further work of a call whose topic is new to the gate, some 200 us; see `frame_stream.WORK_PER_TURN`."""
-LISTS_FIRST = Decision(Action.DELAY, ())
-"""The front lists the topic's subscriptions, and the call is decided again then."""
-_ATTACHING = frozenset({Role.ATTACH_PRODUCER, Role.SUBSCRIBE})
+_FIELDS_SHIFT = 2
+"""Each 4 fields (2**2) that are read take one unit of `frame_stream.WORK_PER_TURN`."""
+
+Verdict: TypeAlias = Refusal | Running[Refusal | None] | None
+"""On a message: None if it passes, why it does not, or the work that waits for one of these."""
 
 
 class Deciding:
-    """The decisions of one connection's calls.
+    """Reads the messages of one connection's calls, has each decided, and forwards it or refuses the call.
 
-    The methods return None if a call may proceed. They raise `RefusedError`.
-
-    :param again: called with a call and the time after `LISTS_FIRST`.
+    :param connection: the client's.
+    :param answers: watches the broker's responses to what passes.
+    :param refusals: ends calls.
+    :param holding: knows the calls.
     """
 
-    __slots__ = ("_again", "_answers", "_attachments", "_calls", "_connection", "_shared")
+    __slots__ = ("_answers", "_calls", "_connection", "_flow", "_holding", "_refusals", "_shared", "_up")
 
-    def __init__(self, connection: Connection, answers: Answers, again: Callable[[Call, int], None]) -> None:
+    def __init__(
+        self, connection: Connection, answers: Answers, refusals: Refusals, holding: Holding
+    ) -> None:
         self._connection = connection
         self._shared = connection.shared
-        self._attachments = connection.shared.calls.attachments
         self._calls = connection.shared.calls
         self._answers = answers
-        self._again = again
+        self._refusals = refusals
+        self._holding = holding
+        self._up = connection.up
+        self._flow = connection.up.flow
 
-    def first(self, call: Call, method: Method, values: Values, now_ns: int) -> Decision | None:
-        """Decide a message of a call."""
+    # -- messages -------------------------------------------------------------------------------------
+
+    def advance(self, call: Call, now_ns: int) -> None:
+        """Process the buffered bytes of a call as far as possible."""
+        while call.body.chunks and call.body.step is not Step.WAITING:
+            if call.body.step is Step.READING:
+                if not self._read(call, now_ns):
+                    break
+            elif not self._pass_on(call, now_ns):
+                return
+        if self._holding.calls.get(call.stream) is call and not self._holding.finish(call, now_ns):
+            self.refuse(call, status.malformed(call.request.path), now_ns)
+
+    def _pass_on(self, call: Call, now_ns: int) -> bool:
+        """Forward an admitted message; False if its rest contradicts what was decided."""
+        body = call.body
+        tail, size = body.tail, min(body.left, body.size) if body.step is Step.PASSING else body.size
+        taken = body.take(size)
+        if tail is not None and not all(tail.agrees(chunk.payload) for chunk in taken):
+            body.put_back(taken)
+            self.refuse(call, status.malformed(call.request.path), now_ns)
+            return False
+        self._flow.send(call.outlet, *taken)
+        body.passed(size)
+        return True
+
+    def _read(self, call: Call, now_ns: int) -> bool:
+        """Decide the next message; False if it is incomplete, held or refused."""
+        if call.body.size < PREFIX:
+            return False
+        first = call.body.chunks[0].payload
+        packed, size = read_prefix(first if len(first) >= PREFIX else joined(call.body.chunks))
+        there = min(call.body.size - PREFIX, size)
+        if there < size and (packed or there < call.body.worth_reading):
+            return self._may_come(call, size, now_ns)
+        data = call.body.read(there)
+        try:
+            if packed:
+                data = inflated(data[PREFIX : PREFIX + size], call.request.encoding, self._most)
+                values = call.request.plans.request.read(data, 0, len(data))
+            else:
+                values = call.request.plans.request.read(data, PREFIX, PREFIX + there, PREFIX + size)
+        except UnknownEncodingError:
+            text = f"Compression {call.request.encoding!r} is not known to the gateway. Use gzip or deflate."
+            return self.refuse(call, Refusal(status.UNIMPLEMENTED, text), now_ns)
+        except UnreadableError:
+            values = Missing.MALFORMED
+        if packed:
+            self._charge(values, len(data))
+        if values is Missing.MORE:
+            return self._may_come(call, size, now_ns)
+        if isinstance(values, Missing):
+            return self.refuse(call, status.malformed(call.request.path), now_ns)
+        message = slice(0, None) if packed else slice(PREFIX, PREFIX + size)
+        return self._decide(call, values, data, message, size, is_whole=there == size, now_ns=now_ns)
+
+    def _charge(self, values: Values | Missing, size: int) -> None:
+        """Charge what it took to inflate and read a compressed message, of which its frames tell nothing."""
+        left = 0
+        if isinstance(values, Values):
+            left = values.left
+        else:  # how much of it was inflated and read is not known
+            size = self._most
+        self._up.charge((size >> BYTES_SHIFT) + (MAX_FIELDS - left >> _FIELDS_SHIFT))
+
+    def _decide(
+        self,
+        call: Call,
+        values: Values,
+        data: bytes,
+        message: slice,
+        size: int,
+        *,
+        is_whole: bool,
+        now_ns: int,
+    ) -> bool:
+        """Decide a message whose relevant fields are read.
+
+        :param message: where it, or its beginning, is in `data`, which is decompressed.
+        :param size: as it comes.
+        """
+        wants_name = values.name is None and self._shared.calls.wants_name(call.request.known_method, values)
+        new_id = self._new_id(call, values)
+        if not is_whole and (wants_name or new_id is not None):
+            return self._may_come(call, size, now_ns)
+        if wants_name:
+            self.name(call.request, values, data[message])
+        if self._shared.aliases is not None and new_id is not None:
+            try:
+                renamed = self._shared.aliases.rename(data[message], *new_id)
+            except ValueError:
+                return self.refuse(call, status.malformed(call.request.path), now_ns)
+            self._instead(call, PREFIX + size, with_prefix(renamed))
+            size = len(renamed)
+        tail = None if is_whole else call.request.plans.request.tail(values, -PREFIX)
+        call.body.announce(PREFIX + size, tail)
+        return self.follow(call, self._verdict(call, values, now_ns), now_ns)
+
+    def _new_id(self, call: Call, values: Values) -> tuple[Path, int] | None:
+        """The path of an id that the broker does not know, and the id that replaces it."""
+        if not self._shared.aliases or call.request.length is not None:  # its length is in its headers
+            return None
+        return self._shared.aliases.path(call.request.known_method, values.producer, values.attachment)
+
+    def _instead(self, call: Call, size: int, message: bytes) -> None:
+        """Replace the first message of a call."""
+        for chunk in call.body.take(size):
+            self._flow.drop(call.outlet, chunk)
+        call.body.put_back([self._flow.own(call.outlet, message)])
+
+    @staticmethod
+    def name(request: Request, values: Values, message: bytes) -> None:
+        """Read the name of a producer with an unknown id."""
+        named = request.plans.named.read(message, 0, len(message))
+        values.name = (named.name if isinstance(named, Values) else None) or ""
+
+    @property
+    def _most(self) -> int:
+        return self._shared.limits.message_bytes
+
+    def _may_come(self, call: Call, size: int, now_ns: int) -> bool:
+        """Wait for more of a message, or refuse it if it is too large to buffer; always False."""
+        if size > self._most:
+            self._shared.count(GrpcEvent.MESSAGE_TOO_LARGE)
+            text = f"Message of {size} bytes cannot be read by the gateway, which keeps up to {self._most}"
+            self.refuse(call, Refusal(status.RESOURCE_EXHAUSTED, text), now_ns)
+        return False
+
+    def follow(self, call: Call, verdict: Verdict, now_ns: int) -> bool:
+        """Carry a verdict out; False if the message waits or is refused."""
+        if verdict is None:
+            call.admit()
+            self._holding.flush(call.stream)
+            return True
+        if isinstance(verdict, Refusal):
+            return self.refuse(call, verdict, now_ns)
+        call.wait_for(verdict)
+        return False
+
+    def _decided(self, call: Call, refusal: Refusal | None, now_ns: int) -> None:
+        """A message has waited for its decision."""
+        if self.follow(call, refusal, now_ns):
+            self.advance(call, now_ns)
+
+    def refuse(self, call: Call, refusal: Refusal, now_ns: int) -> bool:
+        """Refuse a call; always False."""
+        self._shared.count(GrpcEvent.CALL_REFUSED)
+        owed = call.body.owed
+        if owed is not None:
+            owed += self._up.pending(call.stream)
+        self._holding.end(call, now_ns)
+        has_ended, is_up, alone = call.has_ended, call.head.is_up, not call.is_answered
+        self._refusals.refuse(call.stream, refusal, has_ended=has_ended, is_up=is_up, alone=alone, owed=owed)
+        return False
+
+    # -- verdicts ----------------------------------------------------------------------------------------
+
+    def _verdict(self, call: Call, values: Values, now_ns: int) -> Verdict:
         gates = self._shared.services.gates
         known = gates.compiled
-        decision = self._first(call, method, values, now_ns)
+        verdict = self._ask(call, call.request.known_method, values, now_ns)
         if gates.compiled != known:
             self._connection.up.charge(NEW_TOPIC_WORK)
-        return decision
+        return verdict
 
-    def _first(self, call: Call, method: Method, values: Values, now_ns: int) -> Decision | None:
+    def _ask(self, call: Call, method: Method, values: Values, now_ns: int) -> Verdict:
         role, calls = method.role, self._calls
         if role is Role.PUBLISH:
             op, decision = calls.publish(method, values, call.caller, now_ns)
-            waits = decision is not None and decision.action is Action.DELAY
-            producer = self.to_prove(method, values, call.caller)
-            call.pending = Pending(op.topic, op if waits else None, producer)
-            return decision
-        if role in _ATTACHING:
-            call.pending.attaching = calls.attach(method, values, call.caller, now_ns)
-            return self._attached(call, call.pending.attaching, now_ns)
+            return self.published(call, method, values, op, decision, now_ns)
+        if role is Role.ATTACH_PRODUCER or role is Role.SUBSCRIBE:
+            return self._begin(call, partial(self._attach, call, method, values), now_ns)
         if role is Role.DISPATCH:
-            call.pending.delivery = stream = calls.dispatching(method, values, call.caller, now_ns)
-            if stream is None:
-                raise RefusedError(status.refusal(unknown_id("consumer", values.consumer), ""))
-            call.pending.attaching = stream.attaching
-            return self._attached(call, stream.attaching, now_ns) if stream.attaching is not None else None
+            return self._begin(call, partial(self._dispatch, call, method, values), now_ns)
         if role is Role.ACKNOWLEDGE:
             calls.acknowledge(method, values, call.caller, now_ns)
         elif role is Role.LOOKUP:
@@ -71,64 +243,86 @@ class Deciding:
         elif role is Role.KEEP_ALIVE:
             calls.touch(values.attachment, call.caller, now_ns)
         else:
-            self._answers.detach(
-                call.stream, call.request, partial(calls.detach, method, values, call.caller)
-            )
+            leave = partial(calls.detach, method, values, call.caller)
+            self._answers.detach(call.stream, call.request, leave)
+        self._watch(call)
+        return None
+
+    def published(
+        self,
+        call: Call,
+        method: Method,
+        values: Values,
+        op: Operation,
+        decision: Decision | None,
+        now_ns: int,
+    ) -> Verdict:
+        """Follow a decision on a publish."""
+        if decision is not None and decision.action is not Action.DELAY:
+            return self._refusal(decision, op.topic)
+        producer = self.to_prove(method, values, call.caller)
+        if decision is not None:
+            return self._begin(call, partial(self._hold, call, op, decision, producer), now_ns)
+        self._watch(call, producer)
         return None
 
     def to_prove(self, method: Method, values: Values, caller: Caller) -> Id | None:
         """The producer of a publish, if the broker's response is to confirm it."""
         if self._shared.aliases is not None and method.producer and not method.by_connection:
             return values.producer
+        if not self._calls.attachments.unconfirmed:  # as nearly always
+            return None
         return self._calls.unconfirmed_by(method, values, caller)
 
-    def _attached(self, call: Call, attaching: Attaching, now_ns: int) -> Decision | None:
-        call.pending.topic = attaching.topic
-        if attaching.must_list and self._shared.question is not None:
-            question = self._shared.question(attaching.topic)
-            self._connection.questions.ask(question, partial(self._again, call))
-            return LISTS_FIRST
-        if attaching.must_list:
-            self._attachments.again(attaching, now_ns)
-        return attaching.decision
+    def _begin(self, call: Call, make: Callable[[Turn], Work[Refusal | None]], now_ns: int) -> Verdict:
+        task: Task[Refusal | None] = Task(self._connection.wait, partial(self._decided, call), now_ns)
+        return task.begin(make(task))
 
-    def again(self, call: Call, now_ns: int) -> Decision | None:
-        """Decide a held call again."""
-        pending = call.pending
-        pending.timer = None
-        if pending.op is not None:
-            decision = self._calls.publish_again(pending.op, call.caller, now_ns)
-            if decision is None:
-                pending.op = None
-            return decision
-        if pending.attaching is not None:
-            self._attachments.again(pending.attaching, now_ns)
-            return self._attached(call, pending.attaching, now_ns)
+    # -- work ------------------------------------------------------------------------------------------
+
+    def _hold(
+        self, call: Call, op: Operation, delay: Decision, producer: Id | None, turn: Turn
+    ) -> Work[Refusal | None]:
+        decision = yield from self._calls.hold(op, delay, call.caller, turn, self._new_hold())
+        if decision is not None:
+            return self._refusal(decision, op.topic)
+        self._watch(call, producer)
         return None
 
-    def let_go(self, call: Call, now_ns: int) -> None:
-        """A call is forwarded: watch the broker's response."""
-        stream, request, pending = call.stream, call.request, call.pending
-        call.pending = Pending()
-        if pending.delivery is not None:
-            pending.delivery.opened(now_ns)
-            self._answers.deliver(stream, request, pending.delivery)
-        elif pending.attaching is not None:
-            self._answers.attach(stream, request, pending.attaching)
-        elif pending.producer is not None:
-            self._answers.prove(stream, request, pending.producer)
-        elif request.credentials and call.caller.principal != request.principal:
-            self._answers.accept(stream, request)
+    def _attach(self, call: Call, method: Method, values: Values, turn: Turn) -> Work[Refusal | None]:
+        attaching = self._calls.attaching(method, values, call.caller)
+        question = self._question(attaching.topic)
+        decision = yield from self._calls.attachments.admit(attaching, turn, self._new_hold(), question)
+        if decision is not None:
+            return self._refusal(decision, attaching.topic)
+        self._answers.attach(call.stream, call.request, attaching)
+        return None
 
-    def give_up(self, call: Call, now_ns: int) -> None:
-        """A call ends before it was forwarded."""
-        pending = call.pending
-        call.pending = Pending()
-        if pending.timer is not None:
-            pending.timer.cancel()
-        if pending.op is not None:
-            self._calls.abandon(pending.op, call.caller, now_ns)
-        if pending.attaching is not None:
-            self._attachments.failed(pending.attaching, now_ns)
-        if pending.delivery is not None:
-            pending.delivery.close(now_ns)
+    def _dispatch(self, call: Call, method: Method, values: Values, turn: Turn) -> Work[Refusal | None]:
+        stream = self._calls.dispatching(method, values, call.caller, turn.now_ns)
+        if stream is None:
+            return status.refusal(unknown_id("consumer", values.consumer), "")
+        decision = yield from stream.admit(turn, self._new_hold(), self._question(stream.topic))
+        if decision is not None:
+            return self._refusal(decision, stream.topic)
+        self._answers.deliver(call.stream, call.request, stream)
+        return None
+
+    def _new_hold(self) -> Hold:
+        return Hold(self._shared.max_hold_ns)
+
+    def _question(self, topic: str) -> Hashable:
+        return self._shared.question(topic) if self._shared.question is not None else None
+
+    def _refusal(self, decision: Decision, topic: str) -> Refusal:
+        if decision.action is Action.DELAY:
+            self._shared.count(GrpcEvent.HOLD_TIMED_OUT)
+        return status.refusal(decision, topic)
+
+    def _watch(self, call: Call, producer: Id | None = None) -> None:
+        """Watch the response to a call that passes, if it tells something new."""
+        request = call.request
+        if producer is not None:
+            self._answers.prove(call.stream, request, producer)
+        elif request.credentials and call.caller.principal != request.principal:
+            self._answers.accept(call.stream, request)

@@ -11,7 +11,7 @@ from typing import Protocol
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import Action, Decision
-from sluicegate.sessions.timers import Timer
+from sluicegate.sessions.work import Running, Task, Turn, Until, Work
 from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk, joined
@@ -37,8 +37,8 @@ _NS_PER_MS = 1_000_000
 _FIRST_BYTES = 128
 _EAGER_BYTES = 65_536
 _DROP = -1
-_PLACE_WAIT_NS = 1_000_000_000
-"""How often a consumer with an unknown id tries to attach."""
+_UNTIL_ACKNOWLEDGED = -2
+_PASSES = (0, _DROP)
 MESSAGE_BYTES = 300
 """What a buffered message takes besides its bytes."""
 
@@ -89,11 +89,9 @@ class Delivering(Withholding):
         "_is_given_up",
         "_left",
         "_outlet",
-        "_patience_ns",
+        "_pacing",
         "_queue",
         "_request",
-        "_timer",
-        "_until_ns",
         "_watchers",
     )
 
@@ -119,12 +117,10 @@ class Delivering(Withholding):
         self._end = b""
         """The stream's trailers, while messages wait."""
         self._is_given_up = False
-        self._patience_ns = _UNACKED_WAIT_NS
-        self._timer: Timer | None = None
+        self._pacing: Running[Refusal | None] | None = None
+        """The work on the queue, while the first message has to wait."""
         self._watchers = watchers
         self._break_off = break_off
-        self._until_ns = 0
-        """How long a consumer with an unknown id may wait to attach; 0 while it has not had to."""
 
     # -- what the broker sends ------------------------------------------------------------------------
 
@@ -147,7 +143,7 @@ class Delivering(Withholding):
             self._flow.send(self._outlet, self._flow.wait(data[begin:passed]))
         if passed < end:
             self._arrive(data, passed, end, now_ns)
-            if self._timer is None:  # else the first of them waits for it
+            if self._pacing is None:
                 self.pump(now_ns)
 
     def _let_pass(self, data: bytes, at: int, end: int, now_ns: int) -> int:
@@ -233,7 +229,8 @@ class Delivering(Withholding):
         if self._queue:
             last = self._queue[-1]
             last.size = last.there  # no more of it will come
-        self.pump(now_ns)
+        if self._pacing is None:
+            self.pump(now_ns)
         return False
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
@@ -249,61 +246,78 @@ class Delivering(Withholding):
         self._queue.clear()
 
     def _finished(self, now_ns: int, *, has_left: bool = False) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._pacing is not None:
+            self._pacing.close(now_ns)
+            self._pacing = None
         self._delivery.close(now_ns, has_left=has_left or self._is_given_up)
 
     # -- deciding -------------------------------------------------------------------------------------
 
     def pump(self, now_ns: int) -> None:
-        """Send the messages that may pass."""
-        if self._delivery.unknown is not None and not self._attach(now_ns):
-            return
-        gate = self._delivery.gate(now_ns)
-        while self._queue:
-            message = self._queue[0]
-            if not message.is_known and not self._know(message, gate):
-                break
-            wait_ns = self._ask(gate, message.values, max(0, message.size - PREFIX), message.seen_ms, now_ns)
-            if wait_ns > 0:
-                self._wake(wait_ns, now_ns)
-                break
-            self._queue.popleft()
-            self._down.let_go(MESSAGE_BYTES)
-            self._patience_ns = _UNACKED_WAIT_NS
-            if wait_ns == _DROP:
-                self._drops = message.size - message.there
-                for chunk in message.chunks:
-                    self._flow.drop(self._outlet, chunk)
-            else:
-                self._left = message.size - message.there
-                self._flow.send(self._outlet, *message.chunks)
-        if self._end and not self._queue:
+        """Send the messages that may pass; the first that may not is decided anew if it waits already."""
+        if self._pacing is not None:
+            self._pacing.close(now_ns)
+        task: Task[Refusal | None] = Task(self._connection.wait, self._paced, now_ns)
+        self._pacing = task
+        ended = task.begin(self._pace(task))
+        if not isinstance(ended, Running):
+            self._paced(ended, now_ns)
+
+    def _paced(self, refusal: Refusal | None, now_ns: int) -> None:
+        """No message waits for its time: they were sent, or more of one has to come, or the stream ends."""
+        self._pacing = None
+        if refusal is not None:
+            self.break_off(refusal, now_ns)
+        elif self._end and not self._queue:
             end, self._end = self._end, b""
             self._watchers.pop(self._stream, None)
             self._finished(now_ns)
             self._down.ends(self._outlet, end)
 
-    def _attach(self, now_ns: int) -> bool:
-        """Attach a consumer with an unknown id by its first message; False if it waits or is refused."""
+    def _pace(self, turn: Turn) -> Work[Refusal | None]:
+        """Send the messages of the queue, each in its time; returns why the stream must end, if it must."""
+        if self._delivery.unknown is not None and self._queue:
+            refusal = yield from self._identify(turn)
+            if refusal is not None:
+                return refusal
+        patience_ns = _UNACKED_WAIT_NS
+        gate = self._delivery.gate(turn.now_ns)
+        while self._queue and self._delivery.unknown is None:
+            message = self._queue[0]
+            if not message.is_known and not self._know(message, gate):
+                break
+            size = max(0, message.size - PREFIX)
+            wait_ns = self._ask(gate, message.values, size, message.seen_ms, turn.now_ns)
+            if wait_ns in _PASSES:
+                self._send(self._queue.popleft(), drop=wait_ns == _DROP)
+                continue
+            if wait_ns == _UNTIL_ACKNOWLEDGED:
+                wait_ns, patience_ns = patience_ns, min(2 * patience_ns, _MAX_UNACKED_WAIT_NS)
+            yield Until(turn.now_ns + min(wait_ns, LONGEST_WAIT_NS))
+            gate = self._delivery.gate(turn.now_ns)  # policies may have changed meanwhile
+        return None
+
+    def _send(self, message: Message, *, drop: bool) -> None:
+        self._down.let_go(MESSAGE_BYTES)
+        if drop:
+            self._drops = message.size - message.there
+            for chunk in message.chunks:
+                self._flow.drop(self._outlet, chunk)
+        else:
+            self._left = message.size - message.there
+            self._flow.send(self._outlet, *message.chunks)
+
+    def _identify(self, turn: Turn) -> Work[Refusal | None]:
+        """Attach a consumer with an unknown id by its first message, once that has come."""
         delivery = self._delivery
-        values = self._read(self._queue[0], self._request.plans.identity) if self._queue else Missing.MORE
+        values = self._read(self._queue[0], self._request.plans.identity)
         if values is Missing.MORE:
-            return False
-        decision: Decision = unknown_id("consumer", delivery.unknown or 0)
-        if isinstance(values, Values) and values.topic and values.subscription:
-            found = delivery.identify(values, now_ns)
-            if found is None:
-                return True
-            decision = found
-            self._until_ns = self._until_ns or now_ns + self._shared.max_hold_ns
-            if now_ns < self._until_ns:
-                self._wake(min(decision.delay_ns or _PLACE_WAIT_NS, _PLACE_WAIT_NS), now_ns)
-                return False
+            return None
+        decision: Decision | None = unknown_id("consumer", delivery.unknown or 0)
         topic = values.topic if isinstance(values, Values) else ""
-        self.break_off(status.refusal(lost_place(decision), topic), now_ns)
-        return False
+        if isinstance(values, Values) and topic and values.subscription:
+            decision = yield from delivery.identify(values, turn, self._shared.max_hold_ns)
+        return status.refusal(lost_place(decision), topic) if decision is not None else None
 
     def break_off(self, refusal: status.Refusal, now_ns: int) -> None:
         """End the stream; the broker redelivers what is not acknowledged."""
@@ -351,7 +365,7 @@ class Delivering(Withholding):
         return plan.read(plain, 0, len(plain))
 
     def _ask(self, gate: Gate, values: Values | None, size: int, seen_ms: int, now_ns: int) -> int:
-        """How long a message has to wait; 0 if it passes now, and is charged; _DROP if it is dropped.
+        """How long a message has to wait: 0 if it passes now, and is charged; _DROP or _UNTIL_ACKNOWLEDGED.
 
         :param values: None if it cannot be read.
         :param size: its bytes, which count as its payload then.
@@ -372,19 +386,5 @@ class Delivering(Withholding):
             self._shared.count(GrpcEvent.DISPATCH_DROPPED)
             return _DROP
         if decision.reasons[0].policy == _UNACKED:
-            wait_ns = self._patience_ns
-            self._patience_ns = min(2 * wait_ns, _MAX_UNACKED_WAIT_NS)
-            return wait_ns
+            return _UNTIL_ACKNOWLEDGED
         return max(decision.delay_ns, _LEAST_WAIT_NS) if decision.delay_ns else LONGEST_WAIT_NS
-
-    def _wake(self, wait_ns: int, now_ns: int) -> None:
-        at_ns = now_ns + min(wait_ns, LONGEST_WAIT_NS)
-        if self._timer is not None:
-            if self._timer.at_ns == at_ns and self._timer.call is not None:
-                return
-            self._timer.cancel()
-        self._timer = self._connection.timers.at(at_ns, self._woken)
-
-    def _woken(self, now_ns: int) -> None:
-        self._timer = None
-        self.pump(now_ns)

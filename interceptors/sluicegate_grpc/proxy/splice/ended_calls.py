@@ -2,7 +2,6 @@
 
 from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.blocks import ending
-from sluicegate_grpc.proxy.splice.call import Call
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
@@ -33,24 +32,37 @@ class Refusals:
         self.cancelled: dict[int, int] = {}
         """Streams that were reset towards the broker, whose late frames are discarded; 0 for each."""
 
-    def refuse(self, call: Call, refusal: Refusal, owed: int | None) -> None:
-        """Answer a call with trailers only (gRPC over HTTP/2, Responses).
+    def refuse(
+        self,
+        stream: int,
+        refusal: Refusal,
+        *,
+        has_ended: bool,
+        is_up: bool = False,
+        alone: bool = True,
+        owed: int | None = 0,
+    ) -> None:
+        """Answer a request with trailers only (gRPC over HTTP/2, Responses).
 
+        :param has_ended: True if the client has ended it.
+        :param is_up: True if the broker knows of it.
+        :param alone: as for `blocks.ending`.
         :param owed: credit on the stream that the client has still to get for its body, in bytes; None if
             that is not known, as some of it was forwarded.
         """
-        stream = call.stream
-        self._answer(stream, refusal, alone=not call.is_answered)
-        if not call.has_ended:
+        self._answer(stream, refusal, alone=alone)
+        if not has_ended:
             self._complete(stream, owed)
-        if call.opening.is_up:
+        if is_up:
             self.cancel_upstream(stream)
 
-    def refuse_request(self, stream: int, refusal: Refusal, *, has_ended: bool) -> None:
-        """Answer a request of which only the headers were read."""
-        self._answer(stream, refusal, alone=True)
-        if not has_ended:
-            self._complete(stream, owed=0)
+    def broken(self, stream: int, code: ErrorCode, *, has_ended: bool, is_up: bool) -> None:
+        """Reset a call whose client breaks the protocol. Parameters as for `refuse`."""
+        self.reset(stream, code)
+        if has_ended:
+            self.forget(stream)
+        if is_up:
+            self.cancel_upstream(stream)
 
     def break_off(self, stream: int, refusal: Refusal, *, alone: bool, is_over: bool) -> None:
         """End a response that is under way.

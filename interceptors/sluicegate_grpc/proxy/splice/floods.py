@@ -2,6 +2,7 @@
 
 from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError
+from sluicegate_grpc.proxy.splice.shared import Limits
 
 _SECOND_NS = 1_000_000_000
 
@@ -44,3 +45,18 @@ class Flood:
             raise WireError(ErrorCode.ENHANCE_YOUR_CALM, self._reason, text)
         self._earned = earned
         self.left = left - 1
+
+
+class ControlFloods:
+    """The floods of one client's control frames.
+
+    :param limits: of its connection.
+    """
+
+    __slots__ = ("empty", "pings", "pongs", "windows")
+
+    def __init__(self, limits: Limits) -> None:
+        self.pings = Flood(GrpcClose.PINGS_FLOOD, limits.pings)
+        self.pongs = Flood(GrpcClose.PINGS_FLOOD, limits.pings)
+        self.windows = Flood(GrpcClose.WINDOW_UPDATES_FLOOD, limits.window_updates)
+        self.empty = Flood(GrpcClose.EMPTY_FRAMES_FLOOD, limits.empty_frames)

@@ -20,8 +20,6 @@ from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.frames import MAX_WINDOW, ErrorCode, WireError, data_frames
 
 _DEFAULT_WINDOW = 65_535
-_SMALL = 1024
-"""Bytes of a chunk to which the next one is added."""
 
 
 class Credit(IntEnum):
@@ -53,15 +51,6 @@ def joined(chunks: Sequence[Chunk]) -> bytes:
     if len(chunks) == 1:
         return chunks[0].payload
     return b"".join(chunk.payload for chunk in chunks)
-
-
-def append(chunks: deque[Chunk], chunk: Chunk) -> None:
-    """Add bytes to others; small pieces are joined, as a chunk has an overhead of 100 bytes."""
-    last = chunks[-1] if chunks else None
-    if last is not None and len(last.payload) < _SMALL and last.credit is chunk.credit:
-        last.payload += chunk.payload
-    else:
-        chunks.append(chunk)
 
 
 @dataclass(slots=True, eq=False)

@@ -59,11 +59,9 @@ class FrameStream:
     flow: Flow = field(init=False)
     back: "FrameStream" = field(init=False)
     """The other direction: what its sender is told goes there."""
-    await_turn: Callable[[], None] = field(init=False)
-    """Has the rest of the frames looked at in a turn of their own."""
     watched: set[int] = field(default_factory=set)
     """Streams whose DATA frames are looked at."""
-    continued: int = _NOTHING_YET
+    _continued: int = _NOTHING_YET
     """The stream whose header block is not complete, which only CONTINUATION may follow; 0 for none."""
     unacknowledged: deque[bytes] = field(default_factory=deque)
     """SETTINGS of the receiver's that the sender has not acknowledged."""
@@ -75,7 +73,7 @@ class FrameStream:
     """The bytes that are looked at now."""
     reads: int = 0
     """How often bytes have come."""
-    waits_for_turn: bool = False
+    _waits_for_turn: bool = False
     """True while frames that have come are not looked at until their turn comes."""
     _handlers: tuple[Handler, ...] = ()
     _marked: int = 0
@@ -95,6 +93,10 @@ class FrameStream:
         self.flow = Flow(self.budget, self.insert, self.grant)
         self._rest = Pieces(self.budget)
 
+    def join(self, back: "FrameStream") -> None:
+        """Make two directions those of one connection."""
+        self.back, back.back = back, self
+
     @property
     def held_bytes(self) -> int:
         """Buffered bytes: of an incomplete frame, and withheld ones."""
@@ -103,7 +105,7 @@ class FrameStream:
     @property
     def frame_began_ns(self) -> int:
         """When the current partial frame or header block began; 0 if there is none."""
-        return self._began_ns if self._rest.size > 0 or self.continued > 0 else 0
+        return self._began_ns if self._rest.size > 0 or self._continued > 0 else 0
 
     def hand_to(self, handlers: Mapping[int, Handler], default: Handler, marked: int = 0) -> None:
         """Set the handlers of frames.
@@ -117,12 +119,12 @@ class FrameStream:
 
     # -- reading --------------------------------------------------------------------------------------
 
-    def walk(self, data: bytes, now_ns: int) -> None:
+    def walk(self, data: bytes, now_ns: int) -> bool:
         """Process the next bytes; `take` then gives the bytes to forward.
 
-        One turn of the event loop processes a bounded number of frames; a call without bytes processes
-        the next.
+        One turn of the event loop processes a bounded number of frames.
 
+        :return: True if the rest has to wait for another turn: call `resume` then, and this with no bytes.
         :raises WireError: if they break the protocol.
         :raises NoRoomError: if there is no room for the rest.
         """
@@ -132,17 +134,17 @@ class FrameStream:
         if rest.size:
             if data:
                 rest.keep(data)
-            if rest.size < self._need or self.waits_for_turn:
-                return
+            if rest.size < self._need or self._waits_for_turn:
+                return False
             data = rest.all()
         self.data = data
         self.at = 0
-        was_open = self.continued > 0
+        was_open = self._continued > 0
         try:
             self.at = self._frames(data, now_ns)
         finally:  # what passed before a malformed frame is already decided and counted
             self._walked = at = self.at
-        if not was_open or self.continued <= 0:
+        if not was_open or self._continued <= 0:
             self._began_ns = now_ns
         if at < len(data):
             rest.keep(data[at:] if at else data)
@@ -151,6 +153,11 @@ class FrameStream:
                 self._need = HEAD + (high << 8 | low)
             else:
                 self._need = HEAD
+        return self._waits_for_turn
+
+    def resume(self) -> None:
+        """The turn of the rest has come."""
+        self._waits_for_turn = False
 
     def _frames(self, data: bytes, now_ns: int) -> int:  # noqa: C901 - one loop, and hot
         # <hot> One turn for each frame.
@@ -171,7 +178,7 @@ class FrameStream:
                     return at
                 if stream < 0:
                     stream &= STREAM_MASK
-                if self.continued and (kind != CONTINUATION or stream != self.continued):
+                if self._continued and (kind != CONTINUATION or stream != self._continued):
                     self._out_of_place(kind)
                 if kind | flags & marked == DATA and size and stream not in watched and size <= flow.window:
                     flow.window -= size
@@ -188,9 +195,7 @@ class FrameStream:
                 at = stop
             left -= BATCH + CALL_WORK * calls + (at - begin >> BYTES_SHIFT) + self._charged
             self._charged = 0
-        if end - at >= HEAD:
-            self.waits_for_turn = True
-            self.await_turn()
+        self._waits_for_turn = end - at >= HEAD
         return at
 
     def charge(self, work: int) -> None:
@@ -201,11 +206,11 @@ class FrameStream:
         self._charged += work
 
     def _out_of_place(self, kind: int) -> None:
-        if self.continued != _NOTHING_YET:
+        if self._continued != _NOTHING_YET:
             raise malformed("a header block was left open")
         if kind != SETTINGS:  # RFC 9113 section 3.4
             raise malformed("the first frame is not SETTINGS")
-        self.continued = 0
+        self._continued = 0
 
     def _checked(self, size: int) -> int:
         if size > self.max_frame:
@@ -248,6 +253,26 @@ class FrameStream:
             self.flow.close(outlet)
         self._grants.clear()
         self._edits.clear()
+
+    def block_begins(self, start: int, stop: int, stream: int) -> None:
+        """A header block is incomplete: only CONTINUATION of its stream may follow.
+
+        :raises NoRoomError: if there is no room for it.
+        """
+        self.withhold(start, stop)
+        self._continued = stream
+
+    def block_ends(self, size: int) -> None:
+        """It is complete; its frames, which were withheld, take no memory any more."""
+        self._continued = 0
+        self.let_go(size)
+
+    def settings_apply(self, stop: int, initial_window: int | None, max_frame: int) -> None:
+        """The receiver's settings apply from an offset on; None or 0 for those that do not change."""
+        self.at = stop
+        if initial_window is not None:
+            self.flow.initial_changed(initial_window)
+        self.max_frame = max(self.max_frame, max_frame)
 
     # -- edits ---------------------------------------------------------------------------------------
 

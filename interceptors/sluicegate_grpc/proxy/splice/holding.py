@@ -5,26 +5,174 @@ headers are forwarded before those of a later stream.
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TypeAlias
 
 from sluicegate.sessions.pieces import NoRoomError
+from sluicegate.sessions.work import Running
 from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.answers import Answers
-from sluicegate_grpc.proxy.splice.body import Body, Step
-from sluicegate_grpc.proxy.splice.call import Call, Opening
 from sluicegate_grpc.proxy.splice.connection_state import Connection
-from sluicegate_grpc.proxy.splice.deciding import Deciding
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
+from sluicegate_grpc.proxy.splice.flow import Chunk, Credit, Outlet, joined
 from sluicegate_grpc.proxy.splice.frames import (
+    DATA,
     END_STREAM,
+    HEAD,
     MAX_WINDOW,
+    PADDED,
     ErrorCode,
+    frame,
+    unpadded,
     window_amount,
     window_update,
 )
 from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.semantics.calls import Caller
+from sluicegate_grpc.semantics.fields import Tail
+from sluicegate_grpc.semantics.status import Refusal
 
 Mark: TypeAlias = tuple[int, int, Request]
+_SMALL = 1_024
+
+
+class Step(Enum):
+    """The progress of a call."""
+
+    READING = auto()
+    """A message is incomplete."""
+    WAITING = auto()
+    """A message waits for its decision."""
+    PASSING = auto()
+    """The rest of an admitted message passes."""
+    FREE = auto()
+    """Later bytes are not looked at."""
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """The withheld bytes of a request, and what is still to come of an admitted message."""
+
+    next_step: Step
+    """What follows an admitted message: `READING` if each one is decided, else `FREE`."""
+    step: Step = Step.READING
+    chunks: deque[Chunk] = field(default_factory=deque)
+    """Undecided bytes."""
+    size: int = 0
+    """Their number."""
+    received: int = 0
+    """Bytes received while the call is read."""
+    worth_reading: int = 0
+    """How many bytes of a message have to be there before it is read once more."""
+    left: int = 0
+    """Bytes still to come of an admitted message."""
+    tail: Tail | None = None
+    """Checks them."""
+
+    @property
+    def owed(self) -> int | None:
+        """Bytes whose credit on the stream the sender has not regained; None once any were forwarded."""
+        if self.received != self.size:
+            return None
+        return sum(len(chunk.payload) for chunk in self.chunks if chunk.credit is not Credit.STREAM)
+
+    def announce(self, size: int, tail: Tail | None = None) -> None:
+        """The message at hand: its bytes, and what checks those that have not come."""
+        self.left, self.tail = size, tail
+
+    def passed(self, size: int) -> None:
+        """Count bytes that were forwarded."""
+        if self.step is Step.PASSING:
+            self.left -= size
+            if not self.left:
+                self.tail = None
+                self.worth_reading = 0
+                self.step = self.next_step
+
+    def add(self, chunk: Chunk) -> None:
+        """Withhold more bytes."""
+        if not chunk.payload:
+            return
+        self.size += len(chunk.payload)
+        last = self.chunks[-1] if self.chunks else None
+        if last is not None and len(last.payload) < _SMALL and last.credit is chunk.credit:
+            last.payload += chunk.payload  # a chunk takes 100 bytes besides
+        else:
+            self.chunks.append(chunk)
+
+    def put_back(self, chunks: list[Chunk]) -> None:
+        """Withhold again what was taken."""
+        self.chunks.extendleft(reversed(chunks))
+        self.size += sum(len(chunk.payload) for chunk in chunks)
+
+    def read(self, there: int) -> bytes:
+        """The undecided bytes, to be read so far; it is worthwhile again once twice as many are there."""
+        self.worth_reading = 2 * there
+        return joined(self.chunks)
+
+    def take(self, size: int) -> list[Chunk]:
+        """Take bytes that are now decided."""
+        taken: list[Chunk] = []
+        self.size -= size
+        while size:
+            chunk = self.chunks.popleft()
+            if len(chunk.payload) > size:
+                self.chunks.appendleft(chunk.split(size))
+            size -= len(chunk.payload)
+            taken.append(chunk)
+        return taken
+
+
+@dataclass(slots=True, eq=False)
+class Head:
+    """A request's headers on their way to the broker; `Holding` writes it."""
+
+    place: int
+    """Their offset in the bytes being read."""
+    is_up: bool = False
+    """True once the broker knows of the request."""
+    frames: bytes = b""
+    """The header block, until it goes to the broker."""
+    credit: int = 0
+    """The window that the client has opened for the response until then."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One policed HTTP/2 stream. What happens to it is decided by the session that owns it."""
+
+    stream: int
+    request: Request
+    caller: Caller
+    outlet: Outlet
+    """To the broker."""
+    head: Head
+    body: Body
+    is_answered: bool = False
+    """True once the client got response headers."""
+    has_ended: bool = False
+    """True once the client has ended the request."""
+    end: bytes = b""
+    """The frame that ended it, if that was not DATA."""
+    _waiting: Running[Refusal | None] | None = None
+    """The work on the message at hand, if its decision has to wait."""
+
+    def admit(self) -> None:
+        """The message at hand may be forwarded."""
+        self._waiting = None
+        self.body.step = Step.PASSING
+
+    def wait_for(self, work: Running[Refusal | None]) -> None:
+        """The decision of the message at hand has to wait."""
+        self._waiting = work
+        self.body.step = Step.WAITING
+
+    def close(self, now_ns: int) -> None:
+        """It ends: what the work on it has taken is given back."""
+        if self._waiting is not None:
+            self._waiting.close(now_ns)
 
 
 class Holding:
@@ -33,34 +181,12 @@ class Holding:
     :param connection: the client's.
     :param answers: the responses that have to be read.
     :param refusals: ends calls.
-    :param deciding: handles calls that end undecided.
     """
 
-    __slots__ = (
-        "_answers",
-        "_connection",
-        "_deciding",
-        "_extras",
-        "_fresh",
-        "_held",
-        "_open",
-        "_refusals",
-        "_shared",
-        "_up",
-        "calls",
-        "highest",
-        "last",
-        "marks",
-    )
-
-    def __init__(
-        self, connection: Connection, answers: Answers, refusals: Refusals, deciding: Deciding
-    ) -> None:
+    def __init__(self, connection: Connection, answers: Answers, refusals: Refusals) -> None:
         self._connection = connection
-        self._shared = connection.shared
         self._answers = answers
         self._refusals = refusals
-        self._deciding = deciding
         self._up = connection.up
         self._open = connection.streams.ids
         self.calls: dict[int, Call] = {}
@@ -77,6 +203,17 @@ class Holding:
         """The last stream that the broker knows of, or will in this turn."""
         self.last = 0
         """The last stream that the client has opened."""
+
+    def skip(self, stream: int) -> None:
+        """The client has opened a stream that no broker hears of."""
+        self.last = stream
+
+    def passes(self, stream: int) -> None:
+        """The first message of a request passes, as do its headers, which directly precede it."""
+        del self.marks[stream]
+        self._up.watched.discard(stream)
+        if stream > self.highest:
+            self.highest = stream
 
     def opened(self, stream: int, request: Request, at: int, stop: int, flags: int) -> None:
         """Handle a request whose headers are one frame of the bytes read now."""
@@ -104,28 +241,28 @@ class Holding:
             except NoRoomError:
                 self._no_room(stream)
             else:
-                self._new(stream, request, Opening(self._up.at, frames=frames))
+                self._new(stream, request, Head(self._up.at, frames=frames))
 
     def _passes(self, stream: int, request: Request) -> None:
         """Forward a request whose messages are not read."""
         self.highest = stream
         if request.method is None:
-            self._shared.unknown(request.path)
+            self._connection.shared.unknown(request.path)
         self._watch_answer(stream, request)
 
     def _watch_answer(self, stream: int, request: Request) -> None:
         """Watch a response that may have to be rewritten."""
-        rewrite = self._shared.rewrites.get(request.path)
+        rewrite = self._connection.shared.rewrites.get(request.path)
         if rewrite is not None:
             self._answers.rewrite(stream, request, rewrite)
 
-    def _new(self, stream: int, request: Request, opening: Opening) -> Call:
+    def _new(self, stream: int, request: Request, head: Head) -> Call:
         self._watch_answer(stream, request)
-        connection = self._connection
-        caller = connection.caller(request) if request.credentials else connection.anonymous
+        callers = self._connection.callers
+        caller = callers.of(request) if request.credentials else callers.anonymous
         body = Body(Step.READING if request.is_publish else Step.FREE)
-        call = Call(stream, request, caller, self._up.flow.open(stream), opening, body)
-        if not opening.is_up:
+        call = Call(stream, request, caller, self._up.flow.open(stream), head, body)
+        if not head.is_up:
             insort(self._held, stream)
         self.calls[stream] = call
         self._up.watched.add(stream)
@@ -134,7 +271,7 @@ class Holding:
 
     def _no_room(self, stream: int) -> None:
         """Refuse a request whose headers cannot be held."""
-        self._shared.count(GrpcEvent.STREAM_REFUSED)
+        self._connection.shared.count(GrpcEvent.STREAM_REFUSED)
         self._up.over(stream)
         self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
 
@@ -153,10 +290,34 @@ class Holding:
             self._no_room(stream)
             call = None
         else:
-            call = self._new(stream, request, Opening(at, frames=data[at:stop]))
+            call = self._new(stream, request, Head(at, frames=data[at:stop]))
         for begin, end in self._extras.pop(stream, ()):
             self._opens(call, data, begin, end, now_ns)
         return self.calls.get(stream)
+
+    def keep(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> Call | None:
+        """Buffer a frame of a call; None if the call ends: no room for it, or not the size it announced."""
+        begin, end = unpadded(data, at, stop, flags) if flags & PADDED else (at + HEAD, stop)
+        call = self.call(stream, data, now_ns)
+        size = stop - at - HEAD
+        if call is not None:
+            call.has_ended = bool(flags & END_STREAM)
+            call.body.received += end - begin
+            length, received = call.request.length, call.body.received
+            is_wrong = length is not None and (received > length or (call.has_ended and received < length))
+            if is_wrong and not call.head.is_up:  # RFC 9113 section 8.1.1
+                self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+                call = None
+        if call is None:
+            self._up.cut(at, stop)
+            self._up.grant(0, size)
+            return None
+        is_read = call.body.step is Step.READING and not call.has_ended
+        ahead = self._connection.shared.limits.message_bytes if is_read else 0
+        chunk = self._up.flow.keep(call.outlet, data[begin:end], size - (end - begin), ahead)
+        self._up.cut(at, stop)
+        call.body.add(chunk)
+        return call
 
     def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
         """Whether a window update of a stream has to wait with its held headers."""
@@ -164,7 +325,7 @@ class Holding:
             self._extras.setdefault(stream, []).append((at, stop))
             return True
         call = self.calls.get(stream)
-        if call is None or call.opening.is_up:
+        if call is None or call.head.is_up:
             return False
         self._opens(call, data, at, stop, now_ns)
         return True
@@ -175,10 +336,10 @@ class Holding:
         if call is None or self.calls.get(call.stream) is not call:
             return  # an earlier frame has ended it
         amount = window_amount(data, at, stop)
-        call.opening.credit += amount
+        call.head.credit += amount
         if not amount:
             self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
-        elif call.opening.credit + self._connection.down.flow.initial > MAX_WINDOW:
+        elif call.head.credit + self._connection.down.flow.initial > MAX_WINDOW:
             self.broken(call, ErrorCode.FLOW_CONTROL_ERROR, now_ns)
         else:
             self._connection.down.flow.updated(call.stream, amount)  # for a response that is rewritten
@@ -194,7 +355,7 @@ class Holding:
                     self.call(stream, data, now_ns)
                 else:
                     at, _, request = self.marks[stream]
-                    self._new(stream, request, Opening(at, is_up=True))
+                    self._new(stream, request, Head(at, is_up=True))
                     for begin, end in self._extras.get(stream, ()):
                         self._connection.down.flow.updated(stream, window_amount(data, begin, end))
             self.marks.clear()
@@ -202,34 +363,50 @@ class Holding:
         if self.calls:
             self.flush(self.highest)
             for call in self._fresh:
-                call.opening.place = 0
+                call.head.place = 0
         self._fresh.clear()
 
     def flush(self, upto: int) -> None:
         """Send the headers of all streams up to one, in their order, each where it stood."""
-        if upto > self.highest:
-            self.highest = upto
+        self.highest = max(self.highest, upto)
         count = bisect_right(self._held, upto)
         for stream in self._held[:count]:
-            opening = self.calls[stream].opening
-            opening.is_up = True
-            update = window_update(stream, opening.credit) if opening.credit else b""
-            self._up.insert_at(opening.place, opening.frames + update)
-            self._up.let_go(len(opening.frames))
-            opening.frames = b""
+            head = self.calls[stream].head
+            head.is_up = True
+            update = window_update(stream, head.credit) if head.credit else b""
+            self._up.insert_at(head.place, head.frames + update)
+            self._up.let_go(len(head.frames))
+            head.frames = b""
         del self._held[:count]
+
+    def finish(self, call: Call, now_ns: int) -> bool:
+        """Forget a call that is completely forwarded, or needs no more handling.
+
+        :return: False if its client has ended it within a message.
+        """
+        if call.body.step is Step.WAITING:
+            return True
+        if not call.has_ended:
+            if call.body.step is Step.FREE and not call.outlet.items and not call.outlet.debt:
+                self.forget(call, now_ns)
+            return True
+        if call.body.chunks:
+            return False
+        self.flush(call.stream)
+        self.leave(call, now_ns)
+        self._up.ends(call.outlet, call.end or frame(DATA, END_STREAM, call.stream))
+        return True
 
     def leave(self, call: Call, now_ns: int) -> None:
         """Stop reading a call; bytes already released may still wait for a window."""
-        if self.calls.get(call.stream) is not call:
+        if self.calls.pop(call.stream, None) is None:
             return
-        del self.calls[call.stream]
-        if not call.opening.is_up:
+        if not call.head.is_up:
             del self._held[bisect_left(self._held, call.stream)]
-        self._deciding.give_up(call, now_ns)
-        if call.opening.frames:
-            self._up.let_go(len(call.opening.frames))
-            call.opening.frames = b""
+        call.close(now_ns)
+        if call.head.frames:
+            self._up.let_go(len(call.head.frames))
+            call.head.frames = b""
         if call.body.chunks:
             self._up.flow.discard(call.outlet, call.body.chunks)
             call.body.chunks.clear()
@@ -247,13 +424,9 @@ class Holding:
     def broken(self, call: Call, code: ErrorCode, now_ns: int) -> None:
         """Reset a call whose client breaks the protocol (RFC 9113 section 5.4.2)."""
         self._refusals.resets.count(now_ns)
-        self._shared.count(GrpcEvent.MALFORMED_CALL)
+        self._connection.shared.count(GrpcEvent.MALFORMED_CALL)
         self.end(call, now_ns)
-        self._refusals.reset(call.stream, code)
-        if call.has_ended:
-            self._refusals.forget(call.stream)
-        if call.opening.is_up:
-            self._refusals.cancel_upstream(call.stream)
+        self._refusals.broken(call.stream, code, has_ended=call.has_ended, is_up=call.head.is_up)
 
     def closed(self, now_ns: int) -> None:
         """The connection is closed."""

@@ -6,14 +6,9 @@ from hashlib import sha256
 
 from sluicegate.model import Role
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.blocks import (
-    Deadlines,
-    RequestBlocks,
-    TooLargeError,
-    check_updates,
-    encode,
-)
+from sluicegate_grpc.proxy.splice.blocks import Deadlines, RequestBlocks, TooLargeError, check_updates, encode
 from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.settings import PeerSettings
 from sluicegate_grpc.proxy.splice.shared import Headers, Shared
 from sluicegate_grpc.proxy.splice.wellformed import is_method, is_wellformed
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, Refusal
@@ -34,19 +29,19 @@ class RequestReader:
     """Reads the header blocks of one client.
 
     :param shared: the front's state; parsed headers are cached there, for all clients.
+    :param settings: the client's.
     :param charge: counts extra work of the frame that is handled.
     """
 
-    __slots__ = ("_charge", "_leaves_out", "_shared", "blocks", "has_no_table", "known")
+    __slots__ = ("_charge", "_leaves_out", "_settings", "_shared", "blocks", "known")
 
-    def __init__(self, shared: Shared, charge: Callable[[int], None]) -> None:
+    def __init__(self, shared: Shared, settings: PeerSettings, charge: Callable[[int], None]) -> None:
         self._shared = shared
+        self._settings = settings
         self._charge = charge
         self.known = shared.known_requests
         """The requests of earlier blocks; they hold for equal blocks while `blocks.is_plain`."""
         self.blocks = RequestBlocks(shared.limits.header_list_bytes)
-        self.has_no_table = False
-        """True once the client knows that there is no table."""
         self._leaves_out = not shared.edits
         """Whether requests are one that differ only in their deadline; those written again are not."""
 
@@ -65,7 +60,7 @@ class RequestReader:
             key = _DEADLINES.without(block) if self._leaves_out and len(block) <= _MAX_KNOWN_BYTES else None
             if key is not None and (request := self.known.get(key)) is not None:
                 return request
-        check_updates(block, may_have_table=not self.has_no_table)
+        check_updates(block, may_have_table=not self._settings.has_acknowledged)
         try:
             headers, is_alone = self.blocks.read(block)
         except TooLargeError as error:
@@ -89,13 +84,13 @@ class RequestReader:
 
     def _understand(self, headers: Headers) -> Request:
         shared = self._shared
-        found = dict(reversed(headers))
-        request = Request(found.get(":path", ""), encoding=found.get("grpc-encoding", ""))
-        length = found.get("content-length", "")
+        fields = dict(reversed(headers))
+        request = Request(fields.get(":path", ""), encoding=fields.get("grpc-encoding", ""))
+        length = fields.get("content-length", "")
         request.length = int(length) if _LENGTH.fullmatch(length) else None
         request.is_malformed = not is_wellformed(headers)
-        request.are_trailers = request.is_malformed and not any(name.startswith(":") for name in found)
-        request.refusal = self._refusal(request.path, found)
+        request.are_trailers = request.is_malformed and not any(name.startswith(":") for name in fields)
+        request.refusal = self._refusal(request.path, fields)
         authorization = [value for name, value in headers if name == "authorization"]
         if len(authorization) == 1 and (principal := shared.principal(headers)):
             request.credentials = sha256(authorization[0].encode("latin-1")).digest()
@@ -103,7 +98,7 @@ class RequestReader:
         if shared.aliases is not None and len(authorization) == 1:
             request.authorization = authorization[0]
         if shared.methods.route_header:
-            request.broker = found.get(shared.methods.route_header, "")
+            request.broker = fields.get(shared.methods.route_header, "")
         request.is_plain = not (request.is_malformed or request.refusal or request.broker)
         method = shared.methods.methods.get(request.path)
         if method is not None and (method.is_policed or method.role is Role.LOOKUP):
@@ -112,9 +107,9 @@ class RequestReader:
             request.plans = shared.plans(request.path, method)
         return request
 
-    def _refusal(self, path: str, found: Mapping[str, str]) -> tuple[GrpcEvent, Refusal] | None:
+    def _refusal(self, path: str, fields: Mapping[str, str]) -> tuple[GrpcEvent, Refusal] | None:
         for name in self._shared.forbidden:
-            if name in found:
+            if name in fields:
                 text = f"Clients may not send the metadata {name}."
                 return GrpcEvent.FORBIDDEN_HEADER_REFUSED, Refusal(PERMISSION_DENIED, text)
         if not is_method(path):

@@ -5,56 +5,52 @@ the client send the message again (UNAVAILABLE, which clients retry), and replac
 the new one in later messages. It buffers no message, so it can neither lose nor repeat one.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from sluicegate.model import Method
 from sluicegate.model.methods import Path
 from sluicegate_grpc.proxy.splice.blocks import value_alone
 from sluicegate_grpc.semantics.calls import Id
-from sluicegate_grpc.semantics.status import NOT_FOUND, Refusal
+from sluicegate_grpc.semantics.status import NOT_FOUND, UNAVAILABLE, Refusal
 
+NO_OWNER = Refusal(UNAVAILABLE, "The topic has no owner yet. Send the message again.")
 _MAX_ALIASES = 100_000
 _MAX_PASSING, _MAX_PASSING_BYTES = 64, 256
 
 
-@dataclass(slots=True, eq=False)
-class Resumption:
-    """A producer that is recreated."""
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """The question to the front: create a producer at its topic's owner. The answer is a `Resumed`."""
 
-    done: bool = False
+    producer: int
+    """The id by which its client knows it."""
+    topic: str
+    name: str
+    authorization: str = field(repr=False)
+    """Of the client; empty if it sends none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What has become of a producer."""
+
     created: int = 0
     """Its new id; 0 if it was not created."""
     refusal: Refusal | None = None
     """What clients are told then; None: what the broker has said."""
 
 
-class Resumer(Protocol):
-    """Recreates producers."""
-
-    def begin(self, producer: int, topic: str, name: str, authorization: str) -> Resumption:
-        """Start to create a producer at its topic's owner; the result is done at once if that is impossible.
-
-        :param producer: the id by which its client knows it.
-        :param authorization: of the client; empty if it sends none.
-        """
-
-    def renamed(self, message: bytes, path: Path, producer: int) -> bytes:
-        """A message with another id at a path.
-
-        :raises ValueError: if it cannot be read.
-        """
-
-
 class Aliases(dict[Id, int]):
     """New ids of recreated producers, by the ids that their clients have.
 
-    :param resumer: creates them.
+    :param rename: `(message, path, id)` -> the message with another id at a path; ValueError if it cannot be
+        read.
     """
 
-    def __init__(self, resumer: Resumer) -> None:
+    def __init__(self, rename: Callable[[bytes, Path, int], bytes]) -> None:
         super().__init__()
-        self.resumer = resumer
+        self.rename = rename
         self.resumed = 0
         """Producers that were recreated."""
         self._passing: set[bytes] = set()

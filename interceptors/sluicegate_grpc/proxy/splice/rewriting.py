@@ -19,18 +19,22 @@ class Rewriting(Withholding):
     :param rewrite: makes the message.
     """
 
-    __slots__ = ("_chunks", "_outlet", "_refusal", "_rewrite", "_size", "topic")
+    __slots__ = ("_chunks", "_outlet", "_refusal", "_rewrite", "_size", "_topic")
 
     def __init__(self, connection: Connection, stream: int, rewrite: Rewrite) -> None:
         super().__init__(connection, stream)
         self._outlet = connection.down.flow.open(stream)
         self._rewrite = rewrite
-        self.topic = ""
+        self._topic = ""
         """The topic that was looked up; empty if it is not known."""
         self._chunks: deque[Chunk] = deque()
         self._size = 0
         self._refusal: Refusal | None = None
         """Ends the call, whatever the status of the broker."""
+
+    def is_about(self, topic: str) -> None:
+        """The topic that was looked up."""
+        self._topic = topic
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
         """Buffer the response until it is complete.
@@ -61,8 +65,8 @@ class Rewriting(Withholding):
             encoding = self._header(self._block, "grpc-encoding")
             raise _unreadable(f"a response with the compression {encoding!r}") from None
         rewritten = self._rewrite(message)
-        if self.topic:
-            self._shared.looked_up(self.topic, message, now_ns)
+        if self._topic:
+            self._shared.looked_up(self._topic, message, now_ns)
         flow = self._down.flow
         for chunk in self._chunks:
             flow.drop(self._outlet, chunk)

@@ -5,10 +5,15 @@ request that is refused need not go to the broker, and the gateway's own answers
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from struct import Struct
 
 from sluicegate_grpc.events import GrpcClose
+from sluicegate_grpc.proxy.splice.floods import Flood
+from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import (
+    ACK,
+    HEAD,
     LEAST_MAX_FRAME,
     SETTINGS,
     ErrorCode,
@@ -33,6 +38,7 @@ _DEFAULTS = {
     MAX_HEADER_LIST: 2**32 - 1,
 }
 _LARGEST_FRAME = 2**24 - 1
+_MAX_UNACKNOWLEDGED = 1_000
 _MAX_ENTRIES = 32
 """Of one frame: there are less than ten kinds."""
 _ENTRY = Struct(">HI")
@@ -87,3 +93,70 @@ def bounded(payload: bytes, most: Mapping[int, int], *, first: bool) -> bytes:
 def greeting(limits: Limits) -> bytes:
     """The SETTINGS that the gateway sends before the broker's have arrived (RFC 9113 section 3.4)."""
     return frame(SETTINGS, 0, 0, bounded(b"", for_clients(limits), first=True))
+
+
+@dataclass(slots=True, eq=False)
+class PeerSettings:
+    """The SETTINGS of one peer on their way to the other, within the gateway's bounds."""
+
+    _frames: FrameStream
+    """What the peer sends."""
+    _most: Mapping[int, int]
+    """Upper bounds of its settings."""
+    _flood: Flood
+    have_come: bool = False
+    """True once its SETTINGS have come."""
+    has_acknowledged: bool = False
+    """True once it has acknowledged the other's: it uses no dynamic table from there on."""
+    waits_for_update: bool = False
+    """True if its decoder wants to be told that there is no table."""
+    is_greeted: bool = False
+    """True once the gateway has sent it a frame: SETTINGS came before it."""
+    _discards_ack: bool = False
+    """True if its next acknowledgement is for the gateway's own SETTINGS."""
+
+    def greet(self, *, discards_ack: bool) -> None:
+        """The gateway sends it the first frame.
+
+        :param discards_ack: True if that is SETTINGS of the gateway's own.
+        """
+        self.is_greeted, self._discards_ack = True, discards_ack
+
+    def frame(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
+        """A SETTINGS frame.
+
+        :raises WireError: if there are too many, or it is malformed (RFC 9113 section 6.5).
+        """
+        self._flood.count(now_ns)
+        if stream:
+            raise malformed(f"SETTINGS on stream {stream}")
+        if not flags & ACK:
+            self._forward(data[at + HEAD : stop], at, stop)
+            return
+        if stop - at > HEAD:
+            raise malformed("a SETTINGS acknowledgement with a payload", ErrorCode.FRAME_SIZE_ERROR)
+        self.has_acknowledged = True
+        if self._discards_ack:
+            self._discards_ack = False
+            self._frames.cut(at, stop)
+        else:
+            self._acknowledged(stop)
+
+    def _forward(self, payload: bytes, at: int, stop: int) -> None:
+        forwarded = bounded(payload, self._most, first=not self.have_come)
+        self.have_come = True
+        self.waits_for_update = self.waits_for_update or shrinks_table(payload)
+        if forwarded != payload:
+            self._frames.replace(at, stop, frame(SETTINGS, 0, 0, forwarded))
+        waiting = self._frames.back.unacknowledged
+        waiting.append(forwarded)
+        if len(waiting) > _MAX_UNACKNOWLEDGED:
+            raise WireError(
+                ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.SETTINGS_FLOOD, "SETTINGS that are not acknowledged"
+            )
+
+    def _acknowledged(self, stop: int) -> None:
+        """The other peer's settings apply from here on, to withheld bytes too (section 6.5.3)."""
+        frames = self._frames
+        forwarded = dict(entries(frames.unacknowledged.popleft() if frames.unacknowledged else b""))
+        frames.settings_apply(stop, forwarded.get(INITIAL_WINDOW), forwarded.get(MAX_FRAME, 0))

@@ -93,10 +93,10 @@ class Shared:
 
     def plans(self, path: str, method: Method) -> Plans:
         """How a method's requests and responses are read."""
-        found = self._plans.get(path)
-        if found is None:
+        plans = self._plans.get(path)
+        if plans is None:
             timeless = replace(method, published=())
-            found = self._plans[path] = Plans(
+            plans = self._plans[path] = Plans(
                 plan(method),
                 plan(method, named=True),
                 response_plan(method),
@@ -104,7 +104,15 @@ class Shared:
                 response_plan(replace(timeless, position=())),
                 identity_plan(method),
             )
-        return found
+        return plans
+
+    def session_opened(self) -> None:
+        """A connection begins."""
+        self.sessions += 1
+
+    def session_closed(self) -> None:
+        """A connection has ended."""
+        self.sessions -= 1
 
     def count(self, event: CountedEvent) -> None:
         """Count an event."""

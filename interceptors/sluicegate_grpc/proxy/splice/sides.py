@@ -1,33 +1,26 @@
-"""Handling common to both sides: fragmented header blocks, windows and settings."""
+"""Handling common to both sides: fragmented header blocks and windows."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
 
 from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.blocks import FAR
 from sluicegate_grpc.proxy.splice.connection_state import Connection
-from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import (
-    ACK,
     END_HEADERS,
     HAS_PRIORITY,
     HEAD,
     MAX_WINDOW,
     PADDED,
-    SETTINGS,
     STREAM_MASK,
     ErrorCode,
     WireError,
-    frame,
     malformed,
     unpadded,
     window_update,
 )
-from sluicegate_grpc.proxy.splice.settings import INITIAL_WINDOW, MAX_FRAME, bounded, entries, shrinks_table
 
-_MAX_UNACKNOWLEDGED = 1_000
 _HAS_MORE = PADDED | HAS_PRIORITY
 """A HEADERS frame holds more than its block."""
 
@@ -54,20 +47,14 @@ class Side:
 
     :param connection: the client's.
     :param frames: its frames.
-    :param most: upper bounds of its SETTINGS.
     """
 
-    def __init__(self, connection: Connection, frames: FrameStream, most: Mapping[int, int]) -> None:
-        self._connection = connection
+    __slots__ = ("_block", "_frames", "_shared")
+
+    def __init__(self, connection: Connection, frames: FrameStream) -> None:
         self._frames = frames
-        self._most = most
-        self._limits = limits = connection.shared.limits
+        self._shared = connection.shared
         self._block: Block | None = None
-        self.had_settings = False
-        """True once its SETTINGS have come."""
-        self.waits_for_update = False
-        """True if its decoder wants to be told that there is no table."""
-        self._settings_flood = Flood(GrpcClose.SETTINGS_FLOOD, limits.settings)
 
     # -- header blocks --------------------------------------------------------------------------------
 
@@ -85,9 +72,8 @@ class Side:
         if flags & END_HEADERS:
             self.block(data, at, stop, data[begin:end], flags, stream, now_ns)
             return
-        self._frames.withhold(at, stop)
+        self._frames.block_begins(at, stop, stream)
         self._block = Block(flags, data[at:stop], data[begin:end])
-        self._frames.continued = stream
 
     def continuation(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A CONTINUATION frame: the block is handled and forwarded once it is complete."""
@@ -98,14 +84,13 @@ class Side:
         block.pieces += 1
         block.frames += data[at:stop]
         block.content += data[at + HEAD : stop]
-        too_many = block.pieces > self._limits.continuations
-        if too_many or len(block.content) > FAR * self._limits.header_list_bytes:
+        too_many = block.pieces > self._shared.limits.continuations
+        if too_many or len(block.content) > FAR * self._shared.limits.header_list_bytes:
             text = f"a header block of {len(block.content)} bytes in {block.pieces + 1} frames"
             raise WireError(ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.CONTINUATION_FLOOD, text)
         if flags & END_HEADERS:
             self._block = None
-            self._frames.continued = 0
-            self._frames.let_go(len(block.frames))
+            self._frames.block_ends(len(block.frames))
             self.apart(block, stream, now_ns)
 
     def block(
@@ -118,42 +103,7 @@ class Side:
         """A header block of several frames, which were cut from what was read."""
         raise NotImplementedError
 
-    # -- the connection -------------------------------------------------------------------------------
-
-    def settings(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        """A SETTINGS frame, forwarded within the gateway's bounds.
-
-        :raises WireError: if there are too many, or it is malformed (RFC 9113 section 6.5).
-        """
-        self._settings_flood.count(now_ns)
-        if stream:
-            raise malformed(f"SETTINGS on stream {stream}")
-        if flags & ACK:
-            if stop - at > HEAD:
-                raise malformed("a SETTINGS acknowledgement with a payload", ErrorCode.FRAME_SIZE_ERROR)
-            self._acknowledged(stop)
-            return
-        payload = data[at + HEAD : stop]
-        forwarded = bounded(payload, self._most, first=not self.had_settings)
-        self.had_settings = True
-        self.waits_for_update = self.waits_for_update or shrinks_table(payload)
-        if forwarded != payload:
-            self._frames.replace(at, stop, frame(SETTINGS, 0, 0, forwarded))
-        waiting = self._frames.back.unacknowledged
-        waiting.append(forwarded)
-        if len(waiting) > _MAX_UNACKNOWLEDGED:
-            raise WireError(
-                ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.SETTINGS_FLOOD, "SETTINGS that are not acknowledged"
-            )
-
-    def _acknowledged(self, stop: int) -> None:
-        """The other side's settings apply from here on, to withheld bytes too (section 6.5.3)."""
-        frames = self._frames
-        frames.at = stop
-        forwarded = dict(entries(frames.unacknowledged.popleft() if frames.unacknowledged else b""))
-        if INITIAL_WINDOW in forwarded:
-            frames.flow.initial_changed(forwarded[INITIAL_WINDOW])
-        frames.max_frame = max(frames.max_frame, forwarded.get(MAX_FRAME, 0))
+    # -- windows -------------------------------------------------------------------------------------------
 
     def window(self, data: bytes, at: int, stop: int, stream: int) -> None:
         """A WINDOW_UPDATE frame, less the credit that the other side has already.

@@ -45,17 +45,18 @@ def no_room(topic: str, limit: int) -> Decision:
 class Attaching(Admission):
     """State of one request to attach a producer or a consumer, until the broker responds.
 
-    `Attachments` has the methods: while `must_list` is set, the topic's subscriptions must be listed first
-    (`listed`, then `again`); the response is reported with `attached` or `failed`, which no refusal needs.
+    `Attachments` has the methods: `admit` waits for its decision. Then the response is reported with
+    `attached` or `failed`, which no refusal needs.
 
     :param place: what is to be attached; None if there is no room for one more.
     :param caller: attaches it.
     :param attach: adds the producer or consumer.
     :param create: creates the subscription if there is none; None for a producer.
     :param known: True if it claims to be attached already.
+    :param reliable: whether the topic's messages must all arrive, if the call says so.
     """
 
-    __slots__ = ("caller", "decision", "ended", "known", "place", "reliable", "taken")
+    __slots__ = ("caller", "ended", "known", "place", "reliable", "taken")
 
     def __init__(
         self,
@@ -65,17 +66,15 @@ class Attaching(Admission):
         create: Operation | None,
         *,
         known: bool = False,
+        reliable: bool | None = None,
     ) -> None:
         super().__init__(attach, create)
         self.place = place
         self.caller = caller
         self.known = known
-        self.decision: Decision | None = None
-        """None if it may go on to the broker; DELAY to ask again (`Attachments.again`) after a while."""
+        self.reliable = reliable
         self.taken = False
         """True once the place was taken."""
-        self.reliable: bool | None = None
-        """Whether the topic's messages must all arrive, if the call says so."""
         self.ended = False
         """True once nothing is left to give back."""
 
@@ -83,6 +82,12 @@ class Attaching(Admission):
     def topic(self) -> str:
         """The topic's full name."""
         return self.attach.topic
+
+    def take(self, place: Place, now_ns: int) -> None:
+        """The gate has admitted it: its place counts."""
+        self.taken = True
+        place.refs.setdefault(self.caller.client, self.attach)
+        place.seen_ns = now_ns
 
     def end(self) -> None:
         """The attempt is over."""

@@ -1,10 +1,14 @@
 """Counts producers and consumers, each from the call that attaches it until it leaves."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from itertools import islice
 
 from sluicegate.engine.gate import Gate
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.sessions.admission import taking
+from sluicegate.sessions.work import Turn, Work
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, no_room
 from sluicegate_grpc.semantics.calls.owners import Owners
 from sluicegate_grpc.semantics.calls.place import Caller, Id, Key, Part, Place, Places
@@ -24,8 +28,8 @@ class Attachments:
     :param limit: bound on the producers and consumers that are kept.
     :param most_callers: bound on the callers of one place: of more, the oldest leaves it. None where each
         caller is closed (`caller_closed`).
-    :param list_valid_ns: how long a list of a topic's subscriptions stays valid (`Attaching.must_list`);
-        None if there are no lists, so that those count which this engine has admitted.
+    :param list_valid_ns: how long a list of a topic's subscriptions stays valid; None if there are no lists,
+        so that those count which this engine has admitted.
     """
 
     def __init__(
@@ -53,45 +57,79 @@ class Attachments:
         """Producers and consumers that are kept, those that no longer count included."""
         return len(self.places)
 
-    def begin(self, kind: OperationKind, key: Key, caller: Caller, known: bool = False) -> Attaching:
-        """A call attaches a producer or consumer: ask `again` for the decision.
+    def begin(
+        self,
+        kind: OperationKind,
+        key: Key,
+        caller: Caller,
+        *,
+        known: bool = False,
+        reliable: bool | None = None,
+        is_nameless: bool = False,
+    ) -> Attaching:
+        """A call attaches a producer or consumer: `admit` or `decide` it. Parameters as for `Attaching`.
 
-        :param known: whether the caller claims that it is attached already.
+        :param is_nameless: as for `Place`.
         """
-        place = self.places.get(kind, key)
+        place = self.places.get(kind, key, is_nameless=is_nameless)
         create = None
         if kind is _CONSUMER and key[1]:
             create = Operation(_CREATE, key[0], caller.principal, caller.client, subscription=key[1])
         if place is not None:
             place.begun(caller)
-        return Attaching(place, caller, caller.operation(kind, key), create, known=known)
+        attach = caller.operation(kind, key)
+        return Attaching(place, caller, attach, create, known=known, reliable=reliable)
 
-    def again(self, attaching: Attaching, now_ns: int) -> Decision | None:
-        """Decide a call again that was delayed, or whose topic's subscriptions were listed.
+    def admit(
+        self, attaching: Attaching, turn: Turn, hold: Hold, question: Hashable = None
+    ) -> Work[Decision | None]:
+        """Let a producer or consumer attach as soon as the gate admits it.
 
-        :return: its new `decision`.
+        :param hold: how long it may wait.
+        :param question: has someone list the topic's subscriptions; None where there are no lists.
+        :return: None if it may go on to the broker; otherwise it is given up, as it is if the work is closed.
         """
         place = attaching.place
         if place is None:
-            attaching.ended = True
-            attaching.decision = no_room(attaching.topic, self.places.limit)
-            return attaching.decision
-        gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
-        topics = self.topics
-        if topics.are_listed:
-            if attaching.lists_first(gate, topics.listings, now_ns):
-                return None
-        elif attaching.create is not None and gate.asks(_CREATE):
-            gate.state.subscriptions_known = True
-        decision = attaching.decide(gate, now_ns)
-        attaching.decision = decision
+            return no_room(attaching.topic, self.places.limit)
+        is_taken = False
+        try:
+            decision = yield from taking(
+                attaching,
+                turn,
+                hold,
+                partial(self._gate_of, attaching),
+                attaching.decide,
+                self.topics.listings,
+                question,
+            )
+            if decision is None:
+                is_taken = True
+                self._take(attaching, place, turn.now_ns)
+            elif attaching.known and decision.action is not Action.DELAY:
+                return lost_place(decision)
+            return decision
+        finally:
+            if not is_taken:
+                self.failed(attaching, turn.now_ns)
+
+    def decide(self, attaching: Attaching, now_ns: int) -> Decision | None:
+        """Decide a call that cannot wait; unless it returns None, it is given up."""
+        place = attaching.place
+        if place is None:
+            return no_room(attaching.topic, self.places.limit)
+        decision = attaching.decide(self._gate_of(attaching, now_ns), now_ns)
         if decision is None:
             self._take(attaching, place, now_ns)
-        elif decision.action is not Action.DELAY:
+        else:
             self.failed(attaching, now_ns)
-            if attaching.known:
-                attaching.decision = lost_place(decision)
-        return attaching.decision
+        return decision
+
+    def _gate_of(self, attaching: Attaching, now_ns: int) -> Gate:
+        gate = self.gate(attaching.topic, attaching.caller.exempt, now_ns)
+        if attaching.create is not None and not self.topics.are_listed and gate.asks(_CREATE):
+            gate.state.subscriptions_known = True
+        return gate
 
     def listed(self, topic: str, names: Iterable[str] | None, asked_ns: int, now_ns: int) -> None:
         """A topic's subscriptions were listed.
@@ -104,11 +142,8 @@ class Attachments:
             self.gate(topic, False, now_ns).state.learn_subscriptions(names, asked_ns)
 
     def _take(self, attaching: Attaching, place: Place, now_ns: int) -> None:
-        caller = attaching.caller
-        attaching.taken = True
-        self.used_by(place, caller, now_ns, Part.ATTACHING)
-        place.refs.setdefault(caller.client, attaching.attach)
-        place.seen_ns = now_ns
+        self.used_by(place, attaching.caller, now_ns, Part.ATTACHING)
+        attaching.take(place, now_ns)
         self.places.taken(place)
 
     def attached(self, attaching: Attaching, attachment: Id | None, now_ns: int) -> None:
@@ -121,10 +156,7 @@ class Attachments:
             return
         attaching.end()
         attaching.confirmed(self.gate(attaching.topic, attaching.caller.exempt, now_ns))
-        place.settled = True
-        if attaching.caller in place.callers:
-            place.callers[attaching.caller] = Part.ATTACHED
-        place.seen_ns = now_ns
+        place.attached(attaching.caller, now_ns)
         if attachment is not None:
             self._named(place, attachment, now_ns)
         if attaching.reliable is not None:

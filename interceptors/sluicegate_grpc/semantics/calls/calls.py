@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 from sluicegate.engine.delivery_time import FirstSeen
 from sluicegate.engine.gate import Gate, allowed
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Method, MethodMap, Operation, OperationKind, Role
+from sluicegate.sessions.work import Turn, Until, Work
 from sluicegate_grpc.semantics.calls.attach_call import Attaching, lost_place, refused
 from sluicegate_grpc.semantics.calls.attachments import Attachments
 from sluicegate_grpc.semantics.calls.place import Caller, Id, Place
@@ -54,22 +56,16 @@ class Calls:
 
     # -- attaching ------------------------------------------------------------------------------------
 
-    def attach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> Attaching:
-        """Decide a call that attaches a producer, or a consumer with its subscription.
-
-        :return: its `decision` and `must_list` say what to do.
-        """
+    def attaching(self, method: Method, values: Values, caller: Caller) -> Attaching:
+        """A call that attaches a producer, or a consumer with its subscription: `Attachments.admit` it."""
         is_producer = method.role is Role.ATTACH_PRODUCER
         name = values.producer if is_producer else values.consumer
         if not name:  # without a name, each call counts as another one
             self._nameless += 1
             name = f"unnamed {self._nameless} of {caller.client}"
         key = (values.topic, "" if is_producer else values.subscription, str(name))
-        attaching = self.attachments.begin(_PRODUCER if is_producer else _CONSUMER, key, caller)
-        if is_producer and method.reliable:
-            attaching.reliable = bool(values.reliable)
-        self.attachments.again(attaching, now_ns)
-        return attaching
+        reliable = bool(values.reliable) if is_producer and method.reliable else None
+        return self.attachments.begin(_PRODUCER if is_producer else _CONSUMER, key, caller, reliable=reliable)
 
     # -- publishing -----------------------------------------------------------------------------------
 
@@ -84,19 +80,19 @@ class Calls:
         broker_id = values.producer if self._by_attaching else (values.topic, values.producer)
         place = self._producers.get(broker_id) if method.producer else None
         if place is None or not place.held:
-            found = self._unattached(place, method, values, caller, now_ns)
-            if not isinstance(found, Place):
-                return found
-            place = found
+            attached = self._unattached(place, method, values, caller, now_ns)
+            if not isinstance(attached, Place):
+                return attached
+            place = attached
         if values.topic != place.key[0] and values.topic and method.topic:
             # Brokers use one or the other: a client that could choose could evade its limits.
             return caller.operation(_PUBLISH, place.key), of_another_topic(values)
         place.seen_ns = now_ns
-        op = place.publishing
-        if op is None or place.publisher is not caller:
+        publishing = place.publishing
+        if publishing is None or publishing[0] is not caller:
             self.attachments.used_by(place, caller, now_ns)
-            op = place.publishing = caller.operation(_PUBLISH, place.key)
-            place.publisher = caller
+            publishing = place.publishing = caller, caller.operation(_PUBLISH, place.key)
+        op = publishing[1]
         op.messages = 1
         op.bytes = op.largest = values.payload
         if method.batch:
@@ -116,7 +112,27 @@ class Calls:
 
     def publish_again(self, op: Operation, caller: Caller, now_ns: int) -> Decision | None:
         """Decide a delayed publish again."""
-        return allowed(self._gate(op.topic, caller.exempt, now_ns).publish(op, now_ns))
+        gate = self._compiled[caller.exempt].get(op.topic) or self._gate(op.topic, caller.exempt, now_ns)
+        return allowed(gate.publish(op, now_ns))
+
+    def hold(
+        self, op: Operation, delay: Decision, caller: Caller, turn: Turn, hold: Hold
+    ) -> Work[Decision | None]:
+        """Hold a delayed publish until it may proceed; it keeps its turn among those that wait.
+
+        :param delay: what delays it.
+        :param hold: for how long.
+        :return: None if it may, else why it may not; nothing is charged then, nor if the work is closed.
+        """
+        decision: Decision | None = delay
+        try:
+            while decision is not None and (wait_ns := hold.wait_ns(decision, turn.now_ns)):
+                yield Until(turn.now_ns + wait_ns)
+                decision = self.publish_again(op, caller, turn.now_ns)
+            return decision
+        finally:
+            if decision is not None:
+                self.abandon(op, caller, turn.now_ns)
 
     def abandon(self, op: Operation, caller: Caller, now_ns: int) -> None:
         """Cancel a delayed publish; nothing is charged."""
@@ -148,7 +164,7 @@ class Calls:
             return self._uncounted(method, values, caller, now_ns)
         comes_back = self._by_attaching and not method.by_connection
         attaching = self.attachments.begin(_PRODUCER, key, caller, known=comes_back)
-        decision = self.attachments.again(attaching, now_ns)
+        decision = self.attachments.decide(attaching, now_ns)
         if decision is None and attaching.place is not None:
             self._places.name(attaching.place, broker_id)
             if place is None and self._by_attaching:
@@ -156,8 +172,7 @@ class Calls:
             else:
                 self.attachments.attached(attaching, broker_id, now_ns)
             return attaching.place
-        self.attachments.failed(attaching, now_ns)
-        if decision is not None and decision.action is _DELAY:
+        if decision is not None and attaching.place is not None:
             # The operation attaches: decided again as a publish, it would not be counted.
             decision = lost_place(decision) if comes_back else refused(decision)
         return attaching.attach, decision
@@ -198,10 +213,10 @@ class Calls:
         """Open a stream of deliveries.
 
         :return: None if its consumer is unknown, and messages do not tell whose they are; else see
-            `Stream.decision` and `Stream.unknown`, and close it in any case.
+            `Stream.admit` and `Stream.unknown`, and close it in any case.
         """
         if method.topic:
-            attaching = self.attach(method, values, caller, now_ns)
+            attaching = self.attaching(method, values, caller)
             return Stream(self.attachments, self._first_seen, attaching.place, caller, attaching, whole=True)
         place = self._places.consumers.get(values.consumer)
         if place is None:
@@ -215,7 +230,6 @@ class Calls:
             self.attachments.used(place, caller, now_ns)
             return Stream(self.attachments, self._first_seen, place, caller, None, whole=False)
         attaching = self.attachments.begin(_CONSUMER, place.key, caller, known=True)
-        self.attachments.again(attaching, now_ns)
         return Stream(self.attachments, self._first_seen, place, caller, attaching, whole=False)
 
     # -- acknowledgements -----------------------------------------------------------------------------

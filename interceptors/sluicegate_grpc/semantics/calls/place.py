@@ -83,10 +83,8 @@ class Place:
     """The callers that keep it attached."""
     refs: dict[str, Operation] = field(default_factory=dict)
     """The operations that attached it, by client."""
-    publisher: Caller | None = None
-    """Whose operation `publishing` is."""
-    publishing: Operation | None = None
-    """Used for one publish after the other, as making one costs more than deciding it."""
+    publishing: tuple[Caller, Operation] | None = None
+    """Used for one publish of this caller after the other, as making one costs more than deciding it."""
     outstanding: dict[Position, None] = field(default_factory=dict)
     """Positions of what was delivered and is not acknowledged."""
     on_acknowledged: dict[object, Callable[[], None]] = field(default_factory=dict)
@@ -101,6 +99,24 @@ class Place:
     def in_use(self) -> bool:
         """True while a call or stream shows that it is alive."""
         return self.streams > 0 or bool(self.pending)
+
+    def attached(self, caller: Caller, now_ns: int) -> None:
+        """The broker has let a caller attach it."""
+        self.settled = True
+        self.seen_ns = now_ns
+        if caller in self.callers:
+            self.callers[caller] = Part.ATTACHED
+
+    def opened(self, stream: object, tell: Callable[[], None] | None) -> None:
+        """A stream delivers to it; it is told when there is room again."""
+        self.streams += 1
+        if tell is not None:
+            self.on_acknowledged[stream] = tell
+
+    def closed(self, stream: object) -> None:
+        """Undo `opened`."""
+        self.streams -= 1
+        self.on_acknowledged.pop(stream, None)
 
     def begun(self, caller: Caller) -> None:
         """A call to attach it is in progress."""
@@ -181,13 +197,13 @@ class Places:
         """A place, if there is one."""
         return self._by_key.get((kind, key))
 
-    def get(self, kind: OperationKind, key: Key) -> Place | None:
+    def get(self, kind: OperationKind, key: Key, *, is_nameless: bool = False) -> Place | None:
         """A place, made if there is none; None if there are too many already."""
         place = self._by_key.get((kind, key))
         if place is None:
             if len(self._by_key) >= self.limit and not self._make_room():
                 return None
-            place = self._by_key[kind, key] = Place(kind, key)
+            place = self._by_key[kind, key] = Place(kind, key, is_nameless=is_nameless)
             self._by_topic.setdefault(place.topic, {})[place] = None
         return place
 
@@ -226,7 +242,7 @@ class Places:
         for caller in tuple(place.callers):
             place.left_by(caller)
         place.refs.clear()
-        place.publisher = place.publishing = None
+        place.publishing = None
         if not place.is_nameless and any(not isinstance(broker_id, tuple) for broker_id in place.ids):
             self._released[place] = None
         else:

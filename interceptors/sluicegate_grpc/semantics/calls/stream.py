@@ -1,14 +1,19 @@
 """One open stream that delivers messages to a consumer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from sluicegate.engine.delivery_time import DelayRule, FirstSeen, due_ms
 from sluicegate.engine.gate import Gate
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.sessions.work import Turn, Until, Work
 from sluicegate_grpc.semantics.calls.attach_call import Attaching
 from sluicegate_grpc.semantics.calls.attachments import Attachments
 from sluicegate_grpc.semantics.calls.place import Caller, Id, Place
 from sluicegate_grpc.semantics.fields import Values
+
+_PLACE_WAIT_NS = 1_000_000_000
+"""How often a consumer with an unknown id tries to attach."""
 
 
 class Stream:
@@ -55,7 +60,7 @@ class Stream:
         self._whole = whole
         self.caller = caller
         self.attaching = attaching
-        """Must go through the gate before the stream does, if it is not None: see `decision`."""
+        """Must go through the gate before the stream does, if it is not None: see `admit`."""
         self._tell: Callable[[], None] | None = None
         self.unknown = unknown
         """The consumer's id until `identify` has attached it; no message may be decided before."""
@@ -65,52 +70,69 @@ class Stream:
         if place is not None:
             self._serve(place)
 
+    @property
+    def topic(self) -> str:
+        """The topic of its consumer; empty while that is not known."""
+        return self.op.topic if self.attaching is None else self.attaching.topic
+
     def _serve(self, place: Place) -> None:
         self._place = place
-        place.streams += 1
         self.op = self.caller.operation(OperationKind.DISPATCH, place.key)
-        if self._tell is not None:
-            place.on_acknowledged[self] = self._tell
+        place.opened(self, self._tell)
 
-    @property
-    def decision(self) -> Decision | None:
-        """None if the stream may open; DELAY to decide `attaching` again after a while."""
-        return None if self.attaching is None else self.attaching.decision
+    def admit(self, turn: Turn, hold: Hold, question: Hashable = None) -> Work[Decision | None]:
+        """Let the stream open once its consumer may attach. Parameters and result as for `Attachments.admit`.
 
-    def opened(self, now_ns: int) -> None:
-        """It was admitted and is forwarded."""
-        if self.attaching is not None:
-            self._attachments.attached(self.attaching, None, now_ns)
+        The stream is closed if it may not open, or if the work is closed.
+        """
+        decision: Decision | None = None
+        is_open = False
+        try:
+            if self.attaching is not None:
+                decision = yield from self._attachments.admit(self.attaching, turn, hold, question)
+                if decision is None:
+                    self._attachments.attached(self.attaching, None, turn.now_ns)
+            is_open = decision is None
+            return decision
+        finally:
+            if not is_open:
+                self.close(turn.now_ns)
 
-    def identify(self, values: Values, now_ns: int) -> Decision | None:
+    def identify(self, values: Values, turn: Turn, longest_ns: int) -> Work[Decision | None]:
         """Attach a consumer with an unknown id, which the broker has honoured by delivering a message.
 
         Its name stays unknown, so it counts by its id and for as long as its streams are open.
 
         :param values: topic and subscription, which the message names.
-        :return: None once it is attached; else call it again after a while, or close the stream.
+        :param longest_ns: how long it tries again where it is refused: the broker has let it attach.
+        :return: None once it is attached, else why the stream must end.
         """
         broker_id, attachments = self.unknown, self._attachments
-        if broker_id is None:
-            return None
-        place = attachments.places.consumers.get(broker_id)
-        if place is not None and place.held:
-            attachments.used(place, self.caller, now_ns)
-            self._identified(place)
-            return None
-        attaching = self.attaching
-        if attaching is None or attaching.ended:
-            attachments.gate(values.topic, False, now_ns).state.confirm(values.subscription)
+        until_ns = turn.now_ns + longest_ns
+        while broker_id is not None:
+            place = attachments.places.consumers.get(broker_id)
+            if place is not None and place.held:
+                attachments.used(place, self.caller, turn.now_ns)
+                self._identified(place)
+                return None
+            attachments.gate(values.topic, False, turn.now_ns).state.confirm(values.subscription)
             nameless = (values.topic, values.subscription, f"id {broker_id}")
-            key = place.key if place is not None else nameless
-            attaching = attachments.begin(OperationKind.ATTACH_CONSUMER, key, self.caller, known=True)
-            self.attaching = attaching
-        decision = attachments.again(attaching, now_ns)
-        if decision is None and attaching.place is not None:
-            attaching.place.is_nameless = place is None
-            attachments.attached(attaching, broker_id, now_ns)
-            self._identified(attaching.place)
-        return decision
+            attaching = attachments.begin(
+                OperationKind.ATTACH_CONSUMER,
+                nameless if place is None else place.key,
+                self.caller,
+                known=True,
+                is_nameless=place is None,
+            )
+            decision = yield from attachments.admit(attaching, turn, Hold(until_ns - turn.now_ns))
+            if decision is None and attaching.place is not None:
+                attachments.attached(attaching, broker_id, turn.now_ns)
+                self._identified(attaching.place)
+                return None
+            if turn.now_ns >= until_ns:
+                return decision
+            yield Until(min(turn.now_ns + _PLACE_WAIT_NS, until_ns))
+        return None
 
     def _identified(self, place: Place) -> None:
         self.unknown = None
@@ -185,8 +207,7 @@ class Stream:
         place = self._place
         if place is None:
             return
-        place.streams -= 1
-        place.on_acknowledged.pop(self, None)
+        place.closed(self)
         gate = self._attachments.gate(self.op.topic, self.caller.exempt, now_ns)
         gate.abandon(self.op, now_ns)
         self._attachments.stream_ended(place, now_ns, has_left=has_left or self._whole)

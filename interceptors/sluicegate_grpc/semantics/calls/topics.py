@@ -5,6 +5,15 @@ from typing import TypeVar
 from sluicegate.sessions.listings import Listings
 
 _MAX_TOPICS = 10_000
+
+
+class _NoListings(Listings):
+    """Where nobody lists subscriptions, no list is missing."""
+
+    def fresh(self, topic: str, now_ns: int) -> bool:
+        return True
+
+
 Value = TypeVar("Value")
 
 
@@ -17,7 +26,7 @@ class Topics:
     def __init__(self, list_valid_ns: int | None) -> None:
         self.are_listed = list_valid_ns is not None
         """Whether someone lists subscriptions."""
-        self.listings = Listings(list_valid_ns or 0)
+        self.listings = _NoListings() if list_valid_ns is None else Listings(list_valid_ns)
         self._reliable: dict[str, None] = {}
         self._unreliable: dict[str, None] = {}
 

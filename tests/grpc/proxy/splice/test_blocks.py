@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.grpc.proxy.splice.talk import front
 
 from sluicegate_grpc.proxy.splice.blocks import Deadlines, RequestBlocks, encode, trailers
+from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.frames import WireError
 from sluicegate_grpc.proxy.splice.requests import RequestReader
 from sluicegate_grpc.semantics.status import Refusal
@@ -91,7 +92,8 @@ def test_any_bytes_are_split_or_left_to_the_decoder(before: bytes, after: bytes)
 
 
 def test_requests_that_differ_in_their_deadline_share_a_key() -> None:
-    reader, encoder = RequestReader(front(), lambda work: None), Encoder()
+    connection, encoder = Connection(front(), "10.0.0.1:5000"), Encoder()
+    reader = RequestReader(connection.shared, connection.client_settings, lambda work: None)
     encoder.header_table_size = 0
     reader.read(encoder.encode([(":path", "/a/B")]))
     first, *others = [

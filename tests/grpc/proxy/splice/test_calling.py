@@ -83,6 +83,19 @@ def test_a_publish_waits_at_most_max_hold() -> None:
     talk.hang_up()
 
 
+def test_a_cancelled_publish_leaves_its_turn_to_the_next_at_once() -> None:
+    talk = Talk(front(max_publish_rate=1, on_limit__max_publish_rate="delay"))
+    talk.attach()
+    talk.publish()
+    held, behind = talk.publish(), talk.publish()
+    talk.wire.client.h2.reset_stream(held, error_code=8)
+    talk.wire.settle()
+    talk.wire.pass_time(SECOND + SECOND // 10)
+    talk.wire.settle()
+    assert talk.wire.server.seen[behind].is_ended
+    talk.hang_up()
+
+
 def test_a_cancelled_publish_is_never_forwarded_and_charges_nothing() -> None:
     talk = Talk(front(max_publish_rate=1, on_limit__max_publish_rate="delay"))
     talk.attach()

@@ -247,6 +247,71 @@ def test_an_acknowledgement_by_another_connection_counts_as_well() -> None:
     assert positions(talk, stream) == [0, 1]
 
 
+def test_the_wait_for_acknowledgements_is_short_again_once_one_has_come() -> None:
+    """Those of other connections are looked for: ever more rarely, as long as there are none."""
+    shared = front(max_unacked_messages_per_consumer=1)
+    talk, other = Talk(shared), Talk(shared, "10.0.0.2:5000")
+    stream = opened(talk)
+    talk.answer(stream, b"".join(delivered(at) for at in range(3)), end=False)
+    for at, longest_ns in ((0, SECOND // 3), (1, SECOND // 30)):
+        if at == 0:
+            talk.wire.pass_time(5 * SECOND)
+        other.call(ACK, service.message((1, TOPIC), (2, "s"), (3, at)))
+        until = talk.wire.now + longest_ns
+        while len(positions(talk, stream)) == at + 1 and talk.wire.now < until:
+            talk.wire.pass_time(SECOND // 1_000)
+            talk.wire.settle()
+        assert positions(talk, stream) == list(range(at + 2))
+
+
+def test_acknowledgements_elsewhere_are_looked_for_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = Talk(front(max_unacked_messages_per_consumer=1))
+    stream = opened(talk)
+    talk.answer(stream, b"".join(delivered(at) for at in range(20)), end=False)
+    for at in range(10):
+        talk.answer(talk.call(ACK, service.message((1, TOPIC), (2, "s"), (3, at))))
+    assert positions(talk, stream) == list(range(11))
+    looks = []
+    ask = Delivering._ask
+
+    def counted(self: Delivering, *arguments: Any) -> int:
+        looks.append(talk.wire.now)
+        return ask(self, *arguments)
+
+    monkeypatch.setattr(Delivering, "_ask", counted)
+    talk.wire.pass_time(5 * SECOND)
+    assert 15 < len(looks) < 25
+    talk.hang_up()
+
+
+def test_the_rest_of_a_message_passes_that_waited_in_part() -> None:
+    talk = Talk(front(max_dispatch_rate=1))
+    stream = opened(talk)
+    message = delivered(1, 1_000)
+    talk.answer(stream, delivered(0) + message[:100], end=False)
+    assert len(talk.client(stream).data) == len(delivered(0))
+    talk.wire.pass_time(SECOND + SECOND // 10)
+    talk.wire.settle()
+    assert len(talk.client(stream).data) == len(delivered(0)) + 100
+    talk.answer(stream, message[100:], end=False)
+    assert positions(talk, stream) == [0, 1]
+    talk.hang_up()
+
+
+def test_the_rest_of_a_message_is_dropped_that_was_known_in_part() -> None:
+    talk = Talk(front(max_dispatch_rate=1, on_limit__max_dispatch_rate="drop"))
+    attach = talk.call("/t.Broker/Attach", service.message((1, TOPIC), (2, "p")))
+    talk.answer(attach, service.message((1, 7)))
+    stream = opened(talk)
+    message = delivered(1, 1_000)
+    talk.answer(stream, delivered(0) + message[:3], message[3:100], end=False)
+    assert talk.shared.counts["dispatch_dropped"] == 1
+    talk.wire.pass_time(2 * SECOND)
+    talk.answer(stream, message[100:] + delivered(2), end=False)
+    assert positions(talk, stream) == [0, 2]
+    talk.hang_up()
+
+
 def test_new_policies_apply_to_open_streams() -> None:
     bench = Bench()
     talk = Talk(front(bench))

@@ -81,9 +81,11 @@ def test_a_held_call_that_its_client_resets_is_forgotten() -> None:
 
     assert stream not in {each.stream for each in client.got if each.type == WINDOW_UPDATE}
     assert client.wire.session.held_bytes == client.front.services.budget.used == 0
-    assert not wakes(client)
+    got = len(client.got)
+    wakes(client)
+    assert len(client.got) == got
     assert not waiting.body.chunks
-    assert not waiting.opening.frames
+    assert not waiting.head.frames
     assert_serves(client, stream + 2)
 
 
@@ -173,7 +175,7 @@ def test_nothing_is_kept_of_an_ended_call_that_breaks_the_protocol() -> None:
     client = opened(gate.shared())
     client.send(headers(3, service.PUBLISH, ("content-length", "7")) + frame(DATA, END_STREAM, 3, bytes(6)))
     assert client.resets(3) == [PROTOCOL_ERROR]
-    assert not session_of(client)._calling._refusals.discarded
+    assert not session_of(client)._holding._refusals.discarded
 
 
 def test_a_closed_connection_releases_held_headers() -> None:

@@ -78,7 +78,9 @@ def test_a_call_that_attaches_leaves_its_place() -> None:
 @pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize("status", ["", "8"])
 def test_headers_without_a_status_are_no_refusal_of_the_broker(status: str, alone: bool) -> None:
-    talk = Talk(front(list_valid_ns=3_600 * SECOND, max_subscriptions_per_topic=1))
+    shared = front(list_valid_ns=3_600 * SECOND, max_subscriptions_per_topic=1)
+    shared.question = lambda topic: ("subscriptions of", topic)
+    talk = Talk(shared)
     talk.shared.calls.attachments.listed(TOPIC, [], talk.wire.now, talk.wire.now)
     stream = talk.call(SUBSCRIBE, service.message((1, TOPIC), (2, "c"), (3, "s")))
     headers = [(":status", "503"), ("content-type", "text/html")]
@@ -94,6 +96,10 @@ def test_headers_without_a_status_are_no_refusal_of_the_broker(status: str, alon
     other = talk.call(SUBSCRIBE, service.message((1, TOPIC), (2, "c"), (3, "t")))
 
     may_exist = not status
+    assert bool(talk.wire.asked) == may_exist
+    if may_exist:
+        talk.wire.front_answers()
+        talk.wire.settle()
     assert (other not in talk.wire.server.seen) == may_exist
     assert (talk.client(other).status == "8") == may_exist
     talk.hang_up()

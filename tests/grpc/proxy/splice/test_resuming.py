@@ -5,13 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.bench import SECOND
 from tests.grpc.proxy.splice.oracle import service
 from tests.grpc.proxy.splice.talk import METHODS, PUBLISH, TOPIC, Talk, front
 
 from sluicegate.model import Method, Role
 from sluicegate.model.methods import Path
-from sluicegate_grpc.proxy.splice.resuming import Aliases, Resumption
+from sluicegate_grpc.proxy.splice.resuming import Aliases, Resume, Resumed
 from sluicegate_grpc.proxy.splice.shared import Limits
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
@@ -19,38 +18,26 @@ ALIVE = "/t.Broker/Alive"
 NEW = 2**60
 
 
-class Resumer:
-    """Creates nothing by itself: tests say what becomes of it."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[int, str, str, str]] = []
-        self.found = Resumption()
-
-    def begin(self, producer: int, topic: str, name: str, authorization: str) -> Resumption:
-        self.asked.append((producer, topic, name, authorization))
-        return self.found
-
-    def renamed(self, message: bytes, path: Path, producer: int) -> bytes:
-        if b"unreadable" in message:
-            raise ValueError
-        was = service.field(path[0], 7)
-        assert was in message
-        return message.replace(was, service.field(path[0], producer), 1)
+def renamed(message: bytes, path: Path, producer: int) -> bytes:
+    if b"unreadable" in message:
+        raise ValueError
+    was = service.field(path[0], 7)
+    assert was in message
+    return message.replace(was, service.field(path[0], producer), 1)
 
 
 class Bench(Talk):
     def __init__(self, **policies: Any) -> None:
-        self.resumer = Resumer()
         shared = front(**policies)
         alive = Method(Role.KEEP_ALIVE, attachment=(2,))
         named = Method(Role.PUBLISH, topic=(1,), producer=(2,), payload=(3,), name=(4,))
         shared.methods = replace(METHODS, methods={**METHODS.methods, ALIVE: alive, PUBLISH: named})
-        shared.aliases = Aliases(self.resumer)
+        shared.aliases = Aliases(renamed)
         super().__init__(shared)
 
-    def late(self) -> None:
-        """A moment later, the session looks whether the producer was created."""
-        self.wire.pass_time(SECOND)
+    def front_answers(self, answer: object) -> None:
+        """What has become of the producer."""
+        self.wire.front_answers(answer)
         self.wire.settle()
 
     def resumed(self) -> None:
@@ -58,8 +45,7 @@ class Bench(Talk):
         self.attach()
         stream = self.publish()
         self.answer(stream, status=5)
-        self.resumer.found.created, self.resumer.found.done = NEW, True
-        self.late()
+        self.front_answers(Resumed(NEW))
 
     def server(self, stream: int) -> bytes:
         """What the broker got."""
@@ -72,11 +58,9 @@ def test_the_client_is_asked_to_retry_and_its_id_is_rewritten() -> None:
     of.attach()
     stream = of.call(PUBLISH, service.publish(TOPIC, 7, b"x"), ("authorization", "Bearer secret"))
     of.answer(stream, status=5)
-    of.late()
     assert not of.client(stream).is_over
-    assert of.resumer.asked == [(7, TOPIC, "p", "Bearer secret")]
-    of.resumer.found.created, of.resumer.found.done = NEW, True
-    of.late()
+    assert of.wire.asked == [Resume(7, TOPIC, "p", "Bearer secret")]
+    of.front_answers(Resumed(NEW))
     assert (of.client(stream).status, of.producers()) == ("14", 1)
     again = of.publish()
     assert of.server(again) == service.publish(TOPIC, NEW, b"x" * 10)
@@ -132,15 +116,19 @@ def test_other_producers_keep_their_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "status"), [(None, "5"), (Refusal(UNAVAILABLE, "no owner yet", b""), "14")]
+    ("answer", "status"),
+    [
+        (Resumed(), "5"),
+        (Resumed(refusal=Refusal(UNAVAILABLE, "no owner yet", b"")), "14"),
+        (TimeoutError(), "14"),
+    ],
 )
-def test_a_failed_resumption_is_reported_to_the_client(refusal: Refusal | None, status: str) -> None:
+def test_a_failed_resumption_is_reported_to_the_client(answer: object, status: str) -> None:
     of = Bench()
     of.attach()
     stream = of.publish()
     of.answer(stream, status=5)
-    of.resumer.found.refusal, of.resumer.found.done = refusal, True
-    of.late()
+    of.front_answers(answer)
     assert of.client(stream).status == status
     assert not of.shared.aliases
     of.hang_up()
@@ -153,7 +141,7 @@ def test_other_responses_pass_at_once() -> None:
         stream = of.publish()
         of.answer(stream, status=status)
         assert of.client(stream).status == str(status)
-    assert not of.resumer.asked
+    assert not of.wire.asked
 
 
 def test_a_client_that_cancels_meanwhile_gets_no_response() -> None:
@@ -163,8 +151,7 @@ def test_a_client_that_cancels_meanwhile_gets_no_response() -> None:
     of.answer(stream, status=5)
     of.wire.client.h2.reset_stream(stream)
     of.wire.settle()
-    of.resumer.found.created, of.resumer.found.done = NEW, True
-    of.late()
+    of.front_answers(Resumed(NEW))
     assert of.client(stream).status == ""
     of.hang_up()
 
@@ -181,10 +168,33 @@ def test_a_producer_known_by_its_claim_is_created_under_that_name() -> None:
     of = Bench(max_producers_per_topic=1)
     stream = of.call(PUBLISH, service.message((1, TOPIC), (2, 7), (3, b"x"), (4, "p")))
     of.answer(stream, status=5)
-    assert of.resumer.asked == [(7, TOPIC, "p", "")]
-    of.resumer.found.created, of.resumer.found.done = NEW, True
-    of.late()
+    assert of.wire.asked == [Resume(7, TOPIC, "p", "")]
+    of.front_answers(Resumed(NEW))
     assert (of.client(stream).status, of.producers()) == ("14", 1)
+    assert not of.shared.calls.attachments.unconfirmed
+    assert not of.session._answers.watchers
+    of.hang_up()
+
+
+def test_a_claim_is_dropped_if_its_client_cancels_meanwhile() -> None:
+    of = Bench(max_producers_per_topic=1)
+    stream = of.call(PUBLISH, service.message((1, TOPIC), (2, 7), (3, b"x"), (4, "p")))
+    of.answer(stream, status=5)
+    assert of.producers() == 1
+    of.wire.client.h2.reset_stream(stream)
+    of.wire.settle()
+    assert of.producers() == 0
+    of.hang_up()
+
+
+def test_the_new_id_is_one_of_the_same_producer() -> None:
+    of = Bench(max_producers_per_topic=1)
+    of.resumed()
+    stream = of.publish(producer=NEW)
+    assert of.server(stream) == service.publish(TOPIC, NEW, b"x" * 10)
+    of.answer(stream)
+    assert of.producers() == 1
+    of.hang_up()
 
 
 def test_a_message_that_cannot_be_rewritten_is_refused() -> None:
@@ -204,7 +214,7 @@ def test_a_message_with_a_content_length_keeps_its_id() -> None:
 
 def test_the_number_of_kept_ids_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sluicegate_grpc.proxy.splice.resuming._MAX_ALIASES", 3)
-    aliases = Aliases(Resumer())
+    aliases = Aliases(renamed)
     for producer in (1, 2, 3, 1, 4):
         aliases.add(producer, producer + 100)
     assert aliases == {3: 103, 1: 101, 4: 104}

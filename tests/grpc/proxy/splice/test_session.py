@@ -37,7 +37,7 @@ def test_a_session_dials_and_then_sends_the_buffered_bytes() -> None:
     assert session.receive_client(PREFACE[:10], START) == []
     assert session.frame_began_ns
     assert session.receive_client(PREFACE[10:] + frame(SETTINGS), START) == [Dial(BROKERS)]
-    assert session.held_bytes == len(HELLO)
+    assert session.held_bytes == len(HELLO) - len(PREFACE)
     (sent,) = session.dialled(START)
     assert isinstance(sent, ToUpstream)
     assert bytes(sent.data).startswith(PREFACE)

@@ -5,9 +5,11 @@ from typing import Any
 from tests.grpc.lab import MAP, TOPIC, P
 
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Method, TopicName
+from sluicegate.engine.wait_queue import Hold
+from sluicegate.model import Decision, Method, TopicName
+from sluicegate.sessions.work import Ask, Running
 from sluicegate.testing import RecordingSink, build_gate
-from sluicegate_grpc.semantics.calls import Attaching, Attachments, Caller, Calls
+from sluicegate_grpc.semantics.calls import Attaching, Attachments, Caller, Calls, Stream
 from sluicegate_grpc.semantics.fields import Values
 
 SECOND = 1_000_000_000
@@ -70,35 +72,80 @@ class Lab:
     def unacked(self) -> dict[str, int]:
         return self.gate().state.subscription("s").unacked
 
-    def ask_producer(
-        self, name: str, caller: Caller | None = None, now_ns: int = 0, **more: Any
-    ) -> Attaching:
+    def ask_producer(self, name: str, caller: Caller | None = None, now_ns: int = 0, **more: Any) -> "Asking":
         found = values(topic=TOPIC, producer=name, reliable=1)
         found.__dict__.update(more)
-        return self.calls.attach(method("Create"), found, caller or self.me, now_ns)
+        return Asking(self, self.calls.attaching(method("Create"), found, caller or self.me), now_ns)
 
     def producer(
         self, name: str, called: int, caller: Caller | None = None, now_ns: int = 0, **more: Any
     ) -> None:
-        attaching = self.ask_producer(name, caller, now_ns, **more)
-        assert attaching.decision is None
-        self.attachments.attached(attaching, called, now_ns)
+        self.ask_producer(name, caller, now_ns, **more).attached(called, now_ns)
 
-    def ask_consumer(
-        self, name: str, caller: Caller | None = None, now_ns: int = 0, **more: Any
-    ) -> Attaching:
+    def ask_consumer(self, name: str, caller: Caller | None = None, now_ns: int = 0, **more: Any) -> "Asking":
         found = values(topic=TOPIC, subscription="s", consumer=name)
         found.__dict__.update(more)
-        return self.calls.attach(method("Subscribe"), found, caller or self.me, now_ns)
+        return Asking(self, self.calls.attaching(method("Subscribe"), found, caller or self.me), now_ns)
 
     def consumer(
         self, name: str, called: int, caller: Caller | None = None, now_ns: int = 0, **more: Any
     ) -> None:
-        attaching = self.ask_consumer(name, caller, now_ns, **more)
-        assert attaching.decision is None
-        self.attachments.attached(attaching, called, now_ns)
+        self.ask_consumer(name, caller, now_ns, **more).attached(called, now_ns)
 
     def publish(self, producer: int | str, caller: Caller | None = None, now_ns: int = 0, **more: Any) -> Any:
         found = values(producer=producer, payload=10)
         found.__dict__.update(more)
         return self.calls.publish(method("Send"), found, caller or self.me, now_ns)[1]
+
+
+def opens(stream: Stream, now_ns: int) -> bool:
+    """Whether a stream may open, which is decided at once."""
+    work: Running[Decision | None] = Running(now_ns)
+    return work.begin(stream.admit(work, Hold(0))) is None
+
+
+class Asking:
+    """A call that attaches a producer or a consumer: decided, or waiting for its decision."""
+
+    def __init__(self, lab: Lab, attaching: Attaching, now_ns: int) -> None:
+        self.attaching = attaching
+        self._attachments = lab.attachments
+        self._work: Running[Decision | None] = Running(now_ns)
+        work = lab.attachments.admit(attaching, self._work, Hold(10 * SECOND), "the subscriptions")
+        self._made = self._work.begin(work)
+
+    @property
+    def waits(self) -> object:
+        """What it waits for; None if it is decided."""
+        return self._work.waits if isinstance(self._made, Running) else None
+
+    @property
+    def must_list(self) -> bool:
+        return isinstance(self.waits, Ask)
+
+    @property
+    def decision(self) -> Decision | None:
+        """The decision, which must be there."""
+        assert not isinstance(self._made, Running), self.waits
+        return self._made
+
+    def again(self, now_ns: int) -> Decision | None:
+        """What it waits for has come."""
+        self._made = self._work.go_on(now_ns)
+        return self.decision
+
+    def closed(self, now_ns: int = 0) -> None:
+        """The call ends without having been forwarded."""
+        if self.waits is None:
+            self._attachments.failed(self.attaching, now_ns)
+        self._work.close(now_ns)
+
+    def attached(self, called: int, now_ns: int = 0) -> None:
+        """The broker has accepted it."""
+        assert self.decision is None
+        self._attachments.attached(self.attaching, called, now_ns)
+
+    def failed(self, now_ns: int = 0, *, is_known: bool = True) -> None:
+        """The call has ended before the gate's decision, or after the broker's."""
+        self._work.close(now_ns)
+        self._attachments.failed(self.attaching, now_ns, is_known=is_known)

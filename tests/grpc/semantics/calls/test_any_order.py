@@ -2,9 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.grpc.semantics.calls.lab import GHOST_NS, SECOND, Lab, method, values
+from tests.grpc.semantics.calls.lab import GHOST_NS, SECOND, Asking, Lab, method, opens, values
 
-from sluicegate_grpc.semantics.calls import Attaching, Caller, Stream
+from sluicegate_grpc.semantics.calls import Caller, Stream
 
 
 class _World:
@@ -13,7 +13,7 @@ class _World:
     def __init__(self) -> None:
         self.lab = Lab(max_producers_per_topic=2, max_consumers_per_topic=2, max_subscriptions_per_topic=3)
         self.callers = [Caller("me", "peer:1"), Caller("me", "peer:2")]
-        self.pending: list[tuple[Attaching, int, int]] = []
+        self.pending: list[tuple[Asking, int, int]] = []
         self.streams: list[Stream] = []
         self.now_ns = 0
 
@@ -25,11 +25,11 @@ class _World:
         if self.pending:
             attaching, called, _ = self.pending.pop(number % len(self.pending))
             if attaching.decision is None:
-                self.lab.attachments.attached(attaching, called, self.now_ns)
+                attaching.attached(called, self.now_ns)
 
     def failed(self, number: int, which: int) -> None:
         if self.pending:
-            self.lab.attachments.failed(self.pending.pop(number % len(self.pending))[0], self.now_ns)
+            self.pending.pop(number % len(self.pending))[0].failed(self.now_ns)
 
     def publish(self, number: int, which: int) -> None:
         self.lab.publish(number, self.callers[which], self.now_ns)
@@ -37,7 +37,7 @@ class _World:
     def gone(self, number: int, which: int) -> None:
         for attaching, _, who in self.pending:  # calls end with their connection
             if who == which:
-                self.lab.attachments.failed(attaching, self.now_ns)
+                attaching.failed(self.now_ns)
         self.pending = [each for each in self.pending if each[2] != which]
         self.lab.attachments.caller_closed(self.callers[which], self.now_ns)
 
@@ -53,9 +53,7 @@ class _World:
         message = values(consumer=number)
         calls = self.lab.calls
         stream = calls.dispatching(method("Receive"), message, self.callers[which], self.now_ns)
-        if stream is not None:
-            if stream.decision is None:
-                stream.opened(self.now_ns)
+        if stream is not None and opens(stream, self.now_ns):
             self.streams.append(stream)
 
     def close(self, number: int, which: int) -> None:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 from tests.grpc.lab import MAP, TOPIC, P
-from tests.grpc.semantics.calls.lab import GHOST_NS, SECOND, Lab, method, values
+from tests.grpc.semantics.calls.lab import GHOST_NS, SECOND, Lab, method, opens, values
 
 from sluicegate.model import Action, Method, MethodMap, Outcome, Role
+from sluicegate.sessions.work import Until
 from sluicegate_grpc.semantics.calls import Caller, LostPlace
 
 # -- attaching ----------------------------------------------------------------------------------------
@@ -27,8 +28,8 @@ def test_the_limit_admits_the_nth_and_refuses_the_next() -> None:
 def test_a_refusal_by_the_broker_frees_the_place() -> None:
     lab = Lab(max_consumers_per_topic=1, max_subscriptions_per_topic=1)
     attaching = lab.ask_consumer("a")
-    lab.attachments.failed(attaching, 0)
-    lab.attachments.failed(attaching, 0)
+    attaching.failed(0)
+    attaching.failed(0)
     state = lab.gate().state
     assert (lab.consumers, state.subscription_count, len(lab.attachments)) == (0, 0, 0)
     lab.consumer("b", 1, subscription="t")
@@ -39,11 +40,11 @@ def test_a_failed_second_call_does_not_release_a_producer() -> None:
         lab = Lab(max_producers_per_topic=1)
         first, second = lab.ask_producer("a"), lab.ask_producer("a", Caller("me", "peer:2"))
         if first_fails_first:
-            lab.attachments.failed(first, 0)
-            lab.attachments.attached(second, 1, 0)
+            first.failed(0)
+            second.attached(1, 0)
         else:
-            lab.attachments.attached(second, 1, 0)
-            lab.attachments.failed(first, 0)
+            second.attached(1, 0)
+            first.failed(0)
         assert lab.producers == 1
         assert lab.ask_producer("b").decision is not None
 
@@ -51,8 +52,8 @@ def test_a_failed_second_call_does_not_release_a_producer() -> None:
 def test_a_subscription_stays_for_a_joined_consumer_when_its_creator_fails() -> None:
     lab = Lab(max_subscriptions_per_topic=1)
     first, second = lab.ask_consumer("a"), lab.ask_consumer("b")
-    lab.attachments.attached(second, 2, 0)
-    lab.attachments.failed(first, 0)
+    second.attached(2, 0)
+    first.failed(0)
     assert lab.gate().state.subscription_count == 1
 
 
@@ -60,14 +61,25 @@ def test_a_held_attachment_is_decided_again_and_can_be_cancelled() -> None:
     lab = Lab(connection_rate_limit=1)
     lab.producer("a", 1)
     waiting = lab.ask_producer("b")
-    assert waiting.decision is not None
-    assert waiting.decision.action is Action.DELAY
+    assert isinstance(waiting.waits, Until)
     assert lab.producers == 1
-    assert lab.attachments.again(waiting, 2 * SECOND) is None
-    lab.attachments.attached(waiting, 2, 2 * SECOND)
+    assert waiting.again(2 * SECOND) is None
+    waiting.attached(2, 2 * SECOND)
     given_up = lab.ask_producer("c", now_ns=2 * SECOND)
-    lab.attachments.failed(given_up, 2 * SECOND)
+    given_up.failed(2 * SECOND)
     assert (lab.producers, len(lab.attachments)) == (2, 2)
+
+
+def test_a_call_that_is_closed_or_refused_leaves_nothing() -> None:
+    lab = Lab(connection_rate_limit=1, max_producers_per_topic=1)
+    lab.ask_producer("a").closed()
+    waiting = lab.ask_producer("a")
+    assert isinstance(waiting.waits, Until)
+    waiting.closed()
+    assert len(lab.attachments) == 0
+    lab.producer("a", 1, now_ns=2 * SECOND)
+    assert lab.ask_producer("b", now_ns=4 * SECOND).decision is not None
+    assert (lab.producers, len(lab.attachments)) == (1, 1)
 
 
 def test_each_nameless_producer_counts_anew() -> None:
@@ -82,7 +94,7 @@ def test_subscriptions_are_listed_before_a_new_one_and_then_cached() -> None:
     attaching = lab.ask_consumer("a")
     assert (attaching.must_list, lab.consumers) == (True, 0)
     lab.attachments.listed(TOPIC, ["other"], 0, 0)
-    refused = lab.attachments.again(attaching, 0)
+    refused = attaching.again(0)
     assert refused is not None
     assert refused.reasons[0].policy == "max_subscriptions_per_topic"
     assert not lab.ask_consumer("b", now_ns=SECOND).must_list
@@ -93,7 +105,7 @@ def test_unlisted_subscriptions_give_failed_precondition() -> None:
     lab = Lab(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
     attaching = lab.ask_consumer("a")
     lab.attachments.listed(TOPIC, None, 0, 0)
-    refused = lab.attachments.again(attaching, 0)
+    refused = attaching.again(0)
     assert refused is not None
     assert refused.reasons[0].outcome is Outcome.PRECONDITION
 
@@ -276,8 +288,8 @@ def test_connections_whose_end_nobody_tells_are_bounded() -> None:
         lab.producer("a", 1, caller)
         assert lab.publish(1, caller) is None
     assert _refs(lab) == (3, 3, 3)
-    assert pending.caller.places
-    lab.attachments.attached(pending, 1, 0)
+    assert pending.attaching.caller.places
+    pending.attached(1, 0)
     first = Caller("me", "peer:1")
     assert lab.publish(1, first) is None
     assert (lab.producers, _refs(lab)[2]) == (1, 3)
@@ -289,7 +301,7 @@ def test_a_connection_that_closes_while_a_call_attaches_leaves_nothing() -> None
     lab = Lab()
     attaching = lab.ask_producer("a")
     lab.attachments.caller_closed(lab.me, 0)
-    lab.attachments.failed(attaching, 0)
+    attaching.failed(0)
     assert (lab.producers, len(lab.attachments)) == (0, 0)
 
 
@@ -305,6 +317,17 @@ def test_a_stream_that_breaks_releases_its_consumer_and_one_that_ends_does_not()
         stream.close(0, has_left=has_left)
         stream.close(0)
         assert lab.consumers == (0 if has_left else 1)
+
+
+def test_a_stream_that_is_refused_serves_nobody() -> None:
+    lab = Lab(max_consumers_per_topic=1)
+    lab.consumer("a", 1)
+    lab.attachments.release_ghosts(GHOST_NS)
+    lab.consumer("b", 2, now_ns=GHOST_NS)
+    stream = lab.calls.dispatching(method("Receive"), values(consumer=1), lab.me, GHOST_NS)
+    assert stream is not None
+    assert not opens(stream, GHOST_NS)
+    assert [place.in_use for place in lab.attachments.places] == [False, False]
 
 
 def test_a_consumer_with_two_streams_stays_with_one() -> None:
@@ -378,15 +401,15 @@ def test_a_producer_of_one_topic_cannot_publish_to_another() -> None:
 def test_a_subscription_is_kept_if_its_creator_left_before_the_response() -> None:
     lab = Lab(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
     lab.attachments.listed(TOPIC, [], 0, 0)
-    lab.attachments.failed(lab.ask_consumer("a"), 0, is_known=False)
+    lab.ask_consumer("a").failed(is_known=False)
     assert lab.consumers == 0
     second = lab.ask_consumer("b", subscription="t")
     assert second.must_list
     lab.attachments.listed(TOPIC, ["s"], 1, 1)
-    refused = lab.attachments.again(second, 1)
+    refused = second.again(1)
     assert refused is not None
     assert refused.reasons[0].policy == "max_subscriptions_per_topic"
     third = lab.ask_consumer("c", subscription="t", now_ns=3 * SECOND)
     assert third.must_list
     lab.attachments.listed(TOPIC, [], 3 * SECOND, 3 * SECOND)
-    assert lab.attachments.again(third, 3 * SECOND) is None
+    assert third.again(3 * SECOND) is None

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.grpc.lab import TOPIC
-from tests.grpc.semantics.calls.lab import Lab, method, values
+from tests.grpc.semantics.calls.lab import Lab, method, opens, values
 
 from sluicegate.model import Action, OperationKind
 from sluicegate_grpc.semantics.calls import Caller
@@ -58,7 +58,7 @@ def test_an_attaching_producer_keeps_its_place() -> None:
     lab.attachments.owners.learned(TOPIC, "a:1", 0)
     attaching = lab.ask_producer("p")
     lab.attachments.owners.learned(TOPIC, "b:1", 1)
-    lab.attachments.attached(attaching, 7, 2)
+    attaching.attached(7, 2)
     assert lab.producers == 1
 
 
@@ -68,14 +68,14 @@ def test_a_stream_of_the_old_owner_does_not_release_the_place_at_the_new_one() -
     lab.consumer("c", 9)
     stream = lab.calls.dispatching(method("Receive"), values(consumer=9), lab.me, 0)
     assert stream is not None
-    stream.opened(0)
+    assert opens(stream, 0)
     lab.attachments.owners.learned(TOPIC, "b:1", 1)
     assert lab.consumers == 0
     other = Caller("me", "peer:2")
     lab.consumer("c", 10, other)
     again = lab.calls.dispatching(method("Receive"), values(consumer=10), other, 2)
     assert again is not None
-    again.opened(2)
+    assert opens(again, 2)
     stream.close(3)
     assert lab.consumers == 1
     lab.attachments.caller_closed(lab.me, 4)

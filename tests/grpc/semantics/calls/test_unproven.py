@@ -160,7 +160,7 @@ def test_any_order_of_events_leaves_nothing_behind(
         elif what == "create" and name:
             attaching = lab.ask_producer(name, callers[which], now_ns)
             if attaching.decision is None:
-                lab.attachments.attached(attaching, called, now_ns)
+                attaching.attached(called, now_ns)
         elif what in ("known", "unknown"):
             lab.attachments.claim_answered(called, now_ns, is_known=what == "known")
         elif what == "gone":

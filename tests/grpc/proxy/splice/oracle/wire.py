@@ -76,6 +76,8 @@ class Wire:
         self.closed: Close | None = None
         self.turns: list[NextTurn] = []
         """Turns that the session asks for."""
+        self.asked: list[object] = []
+        """Other questions that the front has not answered."""
         self.most_held = 0
         """The most bytes that the session ever held."""
 
@@ -127,6 +129,10 @@ class Wire:
         self.carry_out(self.session.answered(self.turns.pop(0), None, self.now))
         return True
 
+    def front_answers(self, answer: object = None) -> None:
+        """The front answers the oldest question."""
+        self.carry_out(self.session.answered(self.asked.pop(0), answer, self.now))
+
     def pass_time(self, ns: int) -> None:
         """Turn the clock, and wake the session at each moment that it asked for until then."""
         end = self.now + ns
@@ -159,14 +165,14 @@ class Wire:
                     self.to_server.put(command.data)
                 case ToClient():
                     self.to_client.put(command.data)
-                case PauseReading():
-                    self.is_paused = True
-                case ResumeReading():
-                    self.is_paused = False
+                case PauseReading() | ResumeReading():
+                    self.is_paused = isinstance(command, PauseReading)
                 case WakeAt():
                     self.wake_at = command.at_ns
                 case Ask(NextTurn() as question):
                     self.turns.append(question)
+                case Ask():
+                    self.asked.append(command.question)
                 case Close():
                     self.closed = command
                 case _:

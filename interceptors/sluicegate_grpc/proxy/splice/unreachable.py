@@ -36,7 +36,7 @@ _PATIENCE_NS = 5_000_000_000
 
 
 @dataclass(slots=True, eq=False)
-class Absent:
+class UnreachableBroker:
     """Answers one client in place of a broker."""
 
     text: str
