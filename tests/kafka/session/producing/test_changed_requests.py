@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.kafka.session.messages import batch, produce, publish
+from tests.kafka.session.messages import batch, fetch, produce, publish
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate_kafka.codec.api_keys import ApiKey
@@ -152,7 +152,7 @@ def gate_has_changed(form: Form) -> None:
 
 
 def is_exempt_now(form: Form) -> None:
-    form.wire.session.connection.exempt = True
+    form.wire.session.connection.accepted("", exempt=True)
 
 
 def is_too_large(form: Form) -> None:
@@ -229,12 +229,16 @@ def test_requests_without_acknowledgement_expect_no_response() -> None:
     assert not repeated._attached.operation.reliable
 
 
-def test_the_client_id_of_a_request_becomes_the_connections(form: Form) -> None:
-    form.wire.session.connection.client_id = "another, of a request that passed in between"
+def test_the_client_id_of_the_last_request_is_the_connections() -> None:
+    wire = Wire(Bench())
+    for _ in range(3):
+        wire.client_sends(produce({"t": batch(b"x")}))
+    wire.client_sends(fetch("t", client_id="other"))
+    assert wire.session.connection.client_id == "other"
 
-    form.again()
+    wire.client_sends(produce({"t": batch(b"x")}))
 
-    assert form.wire.session.connection.client_id == "app"
+    assert wire.session.connection.client_id == "app"
 
 
 ONE = ProduceTopic(

@@ -13,7 +13,7 @@ from sluicegate.broker import Buffer
 from sluicegate.engine.delivery_time import DelayRule, due_ms
 from sluicegate.engine.gate import Gate, allowed
 from sluicegate.model import Operation, OperationKind
-from sluicegate.sessions.work import Running, Turn
+from sluicegate.sessions.work import Turn
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch_requests import fetch_request_slices
 from sluicegate_kafka.codec.fetch_responses import (
@@ -28,9 +28,7 @@ from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.fetching.fetched_topics import Reading
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
-from sluicegate_kafka.session.requests.held import Held
-from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.working import Decided, in_slices
+from sluicegate_kafka.session.requests.outcomes import Expected, Held, Later, Pass, in_slices
 from sluicegate_kafka.session.shared.shared import Shared
 
 _base_offset = Struct(">q").unpack_from
@@ -71,18 +69,16 @@ class Fetching:
         self._turns: dict[str, int] = {}
         """The partition of a topic whose turn is next, where a rate left one with nothing."""
 
-    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Decided:
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass | Later[Pass]:
         """Forward a Fetch; its response is read only if some policy may ask about it."""
         if self._shared.reads_fetches or self._shared.counts_consumers:
             if head.end - head.start <= _SMALL:
                 self._at_once.now_ns = now_ns
                 return at_once(self._request_slices(self._at_once, frame, head))
-            turn: Running[bool] = Running(now_ns)
-            return turn.begin(self._request_slices(turn, frame, head))
-        self._connection.outstanding.expect(head.correlation_id)
-        return True
+            return lambda turn: self._request_slices(turn, frame, head)
+        return Pass(head.correlation_id)
 
-    def _request_slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Slices[bool]:
+    def _request_slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Slices[Pass]:
         request = yield from fetch_request_slices(frame, head)
         check_topics(len(request.topics))
         yield from self.reading.request(request, turn)
@@ -90,8 +86,7 @@ class Fetching:
         if self._shared.reads_fetches or self._refused or self._held:
             make = partial(self.response, head.version, request.max_wait_ms, turn.now_ns)
             expected = Expected(head.correlation_id, in_slices(make))
-        self._connection.outstanding.expect(expected)
-        return True
+        return Pass(expected)
 
     def parting(self, now_ns: int) -> Slices[None]:
         """The connection is closed: release what was held for it."""
@@ -204,7 +199,7 @@ class Fetching:
         connection = self._connection
         names = self.reading.subscriptions(topic, now_ns)
         if len(names) > 1:
-            self._shared.count(KafkaEvent.FETCH_GROUP_AMBIGUOUS)
+            self._shared.counts[KafkaEvent.FETCH_GROUP_AMBIGUOUS] += 1
         operation = self._operations.get(topic)
         if operation is None:
             operation = self._operations[topic] = Operation(OperationKind.DISPATCH, topic)

@@ -12,6 +12,7 @@ from sluicegate.sessions.work import Turn, Work
 from sluicegate_kafka.codec.slices import Slices
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
+from sluicegate_kafka.session.requests.outcomes import Answer, Decided, Pass
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.refusals import group_code
 from sluicegate_kafka.session.shared.shared import Shared
@@ -49,25 +50,23 @@ class Attempt:
         yield from ()
 
     def admitting(
-        self, turn: Turn, admitted: Callable[[], None], refusal: Callable[[int], bytes | Slices[bytes]]
-    ) -> Work[bool]:
+        self, turn: Turn, admitted: Callable[[], Pass], refusal: Callable[[int], bytes | Slices[bytes]]
+    ) -> Work[Decided]:
         """Have a request forwarded or refused; what a handler returns.
 
-        :param admitted: called right before it is forwarded to the broker.
+        :param admitted: called right before it is forwarded to the broker; what that owes.
         :param refusal: makes the answer to the client, by its error code; in slices if it may be long.
         """
         refused = yield from self.taking(turn)
         if refused is None:
-            admitted()
-            return True
+            return admitted()
         if refused.action is Action.DELAY:
-            self.shared.count(self.timed_out)
+            self.shared.counts[self.timed_out] += 1
         yield from self.refusing(refused)
         answer = refusal(group_code(refused, self.connection.software))
         if not isinstance(answer, bytes):
             answer = yield from answer
-        self.connection.outstanding.answer(answer)
-        return False
+        return Answer(answer)
 
     def _compiling(self, topics: Collection[str], turn: Turn) -> Slices[None]:
         """Compile the gates of all topics in advance; in slices."""

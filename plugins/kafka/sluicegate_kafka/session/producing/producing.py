@@ -8,10 +8,11 @@ from functools import partial
 
 from sluicegate.broker import Buffer
 from sluicegate.engine.gate import Gate, allowed
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Admission
 from sluicegate.sessions.pieces import NoRoomError
-from sluicegate.sessions.work import TURN, Running, Turn, Work
+from sluicegate.sessions.work import TURN, Turn, Work
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
@@ -29,10 +30,9 @@ from sluicegate_kafka.codec.produce_responses import (
 )
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
-from sluicegate_kafka.session.producing.appends import Appends, Unheard, awaited_appends
 from sluicegate_kafka.session.producing.attached import Attached
-from sluicegate_kafka.session.producing.exchange import Exchange
-from sluicegate_kafka.session.producing.inspecting import Inspection, refuse_for_now
+from sluicegate_kafka.session.producing.exchange import Appends, Exchange, Unheard, awaited_appends
+from sluicegate_kafka.session.producing.inspecting import Inspection, Measuring, NotNowError, refuse_for_now
 from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
 from sluicegate_kafka.session.requests.connection import (
     TOPIC_BYTES,
@@ -40,8 +40,7 @@ from sluicegate_kafka.session.requests.connection import (
     Connection,
     check_topics,
 )
-from sluicegate_kafka.session.requests.pending import Expected, Glance, Owed
-from sluicegate_kafka.session.requests.working import Decided, Handle
+from sluicegate_kafka.session.requests.outcomes import Decided, Expected, Glance, Handle, Later, Pass
 from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 from sluicegate_kafka.session.shared.sequences import Sequences
 from sluicegate_kafka.session.shared.shared import Shared
@@ -70,6 +69,7 @@ class Producing:
         "_last",
         "_shared",
         "_unsent",
+        "measuring",
         "repeated",
         "unheard",
     )
@@ -90,44 +90,55 @@ class Producing:
         """Sender of the last slow-path request."""
         self.repeated: Repeated | None = None
         """Fast path for requests like the last one; None if that one is not repeatable."""
-        connection.produced_ns = self._produced_ns
+        self.measuring = Measuring(shared.budget)
+
+    def repeat(self, data: bytes, now_ns: int) -> int:
+        """Pass the requests at the start of the data that equal the one before; returns where they end."""
+        at, end, repeated = 0, len(data), self.repeated
+        while repeated is not None and at < end and (stop := repeated.again(data, at, end, now_ns)):
+            at = stop
+        return at
+
+    def forget_repeated(self) -> None:
+        """The client calls itself by another name: read its next request."""
+        self.repeated = None
 
     @property
     def places_bytes(self) -> int:
         """About how much memory its producers take."""
         return TOPIC_BYTES * len(self._attached)
 
-    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Decided:
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass | Later[Decided]:
         """Decide a Produce request topic by topic, once its large batches are measured."""
         shared = self._shared
-        is_short = head.end - head.start <= _SHORT_BYTES and self._connection.slice.left > 0
+        is_short = head.end - head.start <= _SHORT_BYTES and self.measuring.slice.left > 0
         if is_short and not shared.inspects and not shared.sequences:
             request = scan_plain(frame, head)
             if request is not None:
                 return self._decide_plain(request, now_ns)
-        turn: Running[bool] = Running(now_ns)
-        return turn.begin(self._slices(turn, frame, head))
+        return lambda turn: self._slices(turn, frame, head)
 
-    def _decide_plain(self, request: ProduceRequest, now_ns: int) -> Decided:
+    def _decide_plain(self, request: ProduceRequest, now_ns: int) -> Pass | Later[Decided]:
         """Decide a short request for one partition, unchanged."""
         repeated, self.repeated = self.repeated, None
         decision = repeated.decision if repeated is not None else None
         decision = decision or self.decide(request.topics[0], request.acks, now_ns)
         if decision is None:
-            self._look_out(request, self._expect(request, now_ns))
-            return True
-        return Exchange(self._shared, self._connection, self, request).begin([decision], now_ns)
+            return self._pass(request, now_ns, is_single=True)
+        exchange = Exchange(self._shared, self._connection, self, request, Hold(self._shared.max_hold_ns))
+        return partial(exchange.work, [decision])
 
-    def _slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[bool]:
-        yield from self._connection.slice.end()
+    def _slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[Decided]:
+        yield from self.measuring.slice.end()
         request = yield from scan_slices(frame, head)
-        if self._shared.inspects and not (
-            yield from Inspection(self._shared, self._connection, turn).of(request)
-        ):
-            return False
+        if self._shared.inspects:
+            try:
+                yield from Inspection(self._shared, self._connection, self.measuring, turn).of(request)
+            except (NotNowError, NoRoomError):
+                return refuse_for_now(self._shared, self._connection, request)
         return (yield from self._decide_all(turn, request))
 
-    def _decide_all(self, turn: Turn, request: ProduceRequest) -> Work[bool]:
+    def _decide_all(self, turn: Turn, request: ProduceRequest) -> Work[Decided]:
         repeated, self.repeated = self.repeated, None
         original = request.frame
         sequences = self._sequences
@@ -147,16 +158,11 @@ class Producing:
                 self.abandon(topic, turn.now_ns)
             if not isinstance(error, NoRoomError):
                 raise
-            refuse_for_now(self._shared, self._connection, request)
-            return False
-        if len(topics) == 1 and decisions == [None] and request.frame is original:
-            self._look_out(request, self._expect(request, turn.now_ns))
-            return True
-        now_ns = turn.now_ns
+            return refuse_for_now(self._shared, self._connection, request)
         if request.frame is original and not any(decisions):
-            self._expect(request, now_ns)
-            return True
-        return (yield from Exchange(self._shared, self._connection, self, request).work(decisions, turn))
+            return self._pass(request, turn.now_ns, is_single=len(topics) == 1)
+        exchange = Exchange(self._shared, self._connection, self, request, Hold(self._shared.max_hold_ns))
+        return (yield from exchange.work(decisions, turn))
 
     def _decisions(
         self, request: ProduceRequest, known: Decision | None, turn: Turn
@@ -187,7 +193,7 @@ class Producing:
         limit = int(gate.policies.number("max_message_size"))
         if not 0 < limit < topic.largest_batch:
             return topic
-        largest = yield from largest_message(topic.frame, topic.records, limit, self._connection.slice)
+        largest = yield from largest_message(topic.frame, topic.records, limit, self.measuring.slice)
         return topic._replace(inspected=Inspected(largest, ""))
 
     def _look_out(self, request: ProduceRequest, glance: Glance | None) -> None:
@@ -206,21 +212,21 @@ class Producing:
         known = self._shared.sequences
         return known.get(self._connection.identity) if known else None
 
-    def _expect(self, request: ProduceRequest, now_ns: int) -> Glance | None:
-        """Note the response that the broker now owes; acks=0 has none.
+    def _pass(self, request: ProduceRequest, now_ns: int, *, is_single: bool) -> Pass:
+        """Pass a request unchanged.
 
-        :return: how responses to such requests are checked; None if they pass unread.
+        :param is_single: whether it is for one topic, so that those like it may take the fast path.
         """
         version, correlation_id = request.head.version, request.head.correlation_id
         glance = self._glance(request) if version >= FIRST_WITH_ENDPOINTS else None
+        if is_single:
+            self._look_out(request, glance)
         if request.acks == 0:
-            return glance
+            return Pass(None)
         appends = awaited_appends(self._shared, request.topics, self.unheard, now_ns)
-        owed: Owed = correlation_id if glance is None else (correlation_id, glance)
         if appends is not None:
-            owed = Expected(correlation_id, self._learning(appends, version))
-        self._connection.outstanding.expect(owed)
-        return glance
+            return Pass(Expected(correlation_id, self._learning(appends, version)))
+        return Pass(correlation_id if glance is None else (correlation_id, glance))
 
     def _learning(self, appends: Appends, version: int) -> Handle:
         def learn(frame: bytes, now_ns: int) -> Buffer:
@@ -292,7 +298,7 @@ class Producing:
 
     def _measured_at_once(self, topic: ProduceTopic, limit: int) -> int:
         """Bytes of the largest message; what measuring costs is left to later requests to wait for."""
-        current = self._connection.slice
+        current = self.measuring.slice
         current.left += _ENDLESS
         largest = at_once(largest_message(topic.frame, topic.records, limit, current))
         current.left -= _ENDLESS
@@ -383,7 +389,8 @@ class Producing:
             producer=f"id {producer_id}",
         )
 
-    def _produced_ns(self) -> int:
+    @property
+    def produced_ns(self) -> int:
         """When this client last published anything."""
         return max((attached.last_ns for attached in self._attached.values()), default=0)
 

@@ -14,7 +14,7 @@ from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, ProduceReque
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
 from sluicegate_kafka.session.producing.attached import Attached
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.requests.pending import Glance
+from sluicegate_kafka.session.requests.outcomes import Glance
 from sluicegate_kafka.session.shared.shared import Shared
 
 _LENGTH_BYTES = 4
@@ -47,7 +47,6 @@ class Repeated:
         "_around",
         "_attached",
         "_batch",
-        "_client_id",
         "_connection",
         "_exempt",
         "_gaps",
@@ -87,7 +86,6 @@ class Repeated:
         self._glance = glance
         self._topic = topic.name
         self._producer_id = topic.producer_id
-        self._client_id = head.client_id
         self._reliable = request.acks != 0
         self._limit = shared.max_frame_bytes
         # The topic's entry: its name with one byte of length, then the array length of its one partition.
@@ -139,7 +137,6 @@ class Repeated:
         if len(owed) >= self._most_owed:
             return 0
         connection = self._connection
-        connection.client_id = self._client_id
         attached = self._attached
         gates = self._exempt if connection.exempt else self._live
         gate = attached.gate

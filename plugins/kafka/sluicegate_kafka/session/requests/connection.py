@@ -1,20 +1,20 @@
-"""State of one connection that its handlers share, and the bytes that they send."""
+"""State of one connection that its handlers share, and its one way to wait."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-from sluicegate.broker import Ask, Buffer, Command, ToUpstream
+from sluicegate.broker import Buffer, Close, Command, NextTurn, ToUpstream
 from sluicegate.engine.budget import Budget
-from sluicegate.model import ANONYMOUS
+from sluicegate.model import ANONYMOUS, CloseReason
+from sluicegate.sessions.pieces import NoRoomError, Pieces
 from sluicegate.sessions.questions import Questions
-from sluicegate.sessions.work import Running
+from sluicegate.sessions.work import Ask, Resume, Running, Task, Until, Waits, Work
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.record_walk import Slice
-from sluicegate_kafka.session.requests.pending import Expected, Outstanding
-from sluicegate_kafka.session.requests.working import Handle
-
-OnAnswer: TypeAlias = Callable[[int, list[Command]], None]
-"""`(now_ns, commands of the session, to which more are appended)`: called when the front has answered."""
+from sluicegate_kafka.session.requests.outcomes import Expected, Later, Owed, Result
+from sluicegate_kafka.session.requests.pending import Outstanding
+from sluicegate_kafka.session.requests.states import NEXT, Event, State
 
 Identity: TypeAlias = tuple[str, str, str]
 """Principal, host and client id: the same for all connections of one client."""
@@ -32,6 +32,24 @@ TOPICS_PER_SLICE = 10
 """Topics that are decided before others have their turn. One without a compiled gate costs some 70 us."""
 
 
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A question to the broker: a whole request of the gateway's own, whose correlation id is `INJECTED`.
+
+    The answer is the response, without its length.
+    """
+
+    request: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _HalfSent:
+    """Asks when half of the responses that may be owed are sent."""
+
+
+HALF_SENT: Final = Ask(_HalfSent())
+
+
 def check_topics(count: int) -> None:
     """Refuse a request that names too many topics.
 
@@ -41,41 +59,58 @@ def check_topics(count: int) -> None:
         raise ProtocolError(f"{count} topics in one request, expected up to {MAX_TOPICS}")
 
 
+class Output:
+    """What one connection has for its gateway."""
+
+    __slots__ = ("closing", "commands", "injected")
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        """In order; the session takes them out."""
+        self.closing: Close | None = None
+        """Comes after everything else."""
+        self.injected: list[Buffer] = []
+        """Requests of the gateway's making, which go upstream between the client's."""
+
+    def close(self, counter: CloseReason, detail: str) -> None:
+        """Close the connection; the first reason counts."""
+        self.closing = self.closing or Close(counter, detail)
+
+    def flush_injected(self) -> None:
+        """No part of a client's request is still to go upstream: the gateway's own may."""
+        self.commands.extend(map(ToUpstream, self.injected))
+        self.injected.clear()
+
+
 class Connection:
     """One client connection.
 
     :param peer: the client's address, `host:port`.
     :param node: name of the listener that it came to.
-    :param now_ns: monotonic time.
     :param budget: bytes that all clients may hold together.
+    :param most_owed: how many responses may be owed before no further request is read.
     """
 
     __slots__ = (
+        "_last_ns",
         "client_id",
+        "due",
         "exempt",
-        "heard_ns",
-        "injected",
-        "late",
         "node",
+        "output",
         "outstanding",
-        "parts",
         "peer",
         "principal",
-        "produced_ns",
         "questions",
-        "slice",
         "software",
-        "unpacked_bytes",
+        "state",
     )
 
-    def __init__(self, peer: str, node: str, now_ns: int, budget: Budget) -> None:
+    def __init__(self, peer: str, node: str, budget: Budget, most_owed: int) -> None:
         self.peer = peer
         self.node = node
         """The listener that it came to: each stands for one node, or for bootstrapping."""
-        self.heard_ns = now_ns
-        """When the client last sent something other than a request like the one before."""
-        self.produced_ns: Callable[[], int] = int
-        """When it last published something; asked only where its silence matters."""
+        self.state = State.NEW
         self.client_id = ""
         """As its last request says; never a proof of anything."""
         self.principal = ANONYMOUS
@@ -84,20 +119,16 @@ class Connection:
         """Whether the principal skips counts, rates and factors."""
         self.software = ""
         """Name of the client library, as it says itself (KIP-511); empty for old clients."""
-        self.outstanding = Outstanding(budget)
+        self.outstanding = Outstanding(budget, most_owed)
         """Responses that are owed to the client."""
-        self.parts: list[Buffer] = []
-        """What goes upstream in place of the request at hand."""
-        self.injected: list[bytes] = []
-        """The gateway's own requests, which go upstream between the client's."""
-        self.unpacked_bytes = 0
-        """Memory that the inspection of a compressed batch takes."""
-        self.slice = Slice()
-        """The slice that walks over its records are part of, one request after the other."""
-        self.questions: Questions[OnAnswer] = Questions()
+        self.output = Output()
+        self.questions: Questions[Resume] = Questions()
         """Questions to the front."""
-        self.late: set[Running[Buffer]] = set()
-        """Work on responses that are sent later."""
+        self.due: list[tuple[int, Resume]] = []
+        """Work that waits for a time; the session takes it out."""
+        self._last_ns: Callable[[], int] = int
+
+    # -- who is connected --------------------------------------------------------------------------
 
     @property
     def client(self) -> str:
@@ -109,6 +140,28 @@ class Connection:
         """What a client's connections have in common."""
         return (self.principal, self.peer.rsplit(":", 1)[0], self.client_id)
 
+    def happened(self, event: Event) -> None:
+        """Take on the state that an event leads to, if it leads to another."""
+        self.state = NEXT[self.state].get(event, self.state)
+
+    def names_itself(self, client_id: str) -> None:
+        """A request carries another client id than the one before."""
+        self.client_id = client_id
+
+    def names_software(self, software: str) -> None:
+        """The client says which library it uses."""
+        self.software = software
+
+    def accepted(self, principal: str, *, exempt: bool) -> None:
+        """The broker has accepted the client's login; or whom the policies exempt has changed."""
+        self.principal, self.exempt = principal, exempt
+
+    # -- when it was heard -------------------------------------------------------------------------
+
+    def heard_by(self, last_ns: Callable[[], int]) -> None:
+        """Have someone else tell when the client last sent anything; asked only where its silence matters."""
+        self._last_ns = last_ns
+
     def is_silent(self, now_ns: int, longest_ns: int) -> bool:
         """Whether the client has been silent for a time and waits for no response."""
         return not self.outstanding and self.last_ns <= now_ns - longest_ns
@@ -116,27 +169,151 @@ class Connection:
     @property
     def last_ns(self) -> int:
         """When the client last sent anything."""
-        return max(self.heard_ns, self.produced_ns())
+        return self._last_ns()
 
-    def inject(self, request: bytes, handle: Handle) -> None:
-        """Send a request of the gateway's own upstream, in the client's name and between its requests.
+    # -- waiting -----------------------------------------------------------------------------------
 
-        :param request: a whole request, whose correlation id is `INJECTED`.
-        :param handle: gets its response, which the client never sees.
+    def wait(self, waits: Waits, resume: Resume) -> None:
+        """Have work resumed once what it waits for has come."""
+        if waits is None:
+            self.questions.ask(NextTurn(), resume)
+        elif isinstance(waits, Until):
+            self.due.append((waits.at_ns, resume))
+        elif waits is HALF_SENT:
+            self.outstanding.when_half_sent(resume)
+        elif isinstance(waits.question, Injected):
+            handle = partial(_answered, resume)
+            self.send(waits.question.request, Expected(INJECTED, handle))
+        else:
+            self.questions.ask(waits.question, resume)
+
+    def send(self, request: Buffer, owed: Owed | None) -> None:
+        """Send a request of the gateway's making upstream, in the client's name and between its requests.
+
+        :param request: a whole request.
+        :param owed: the broker's response to it; None if it sends none.
         """
-        self.injected.append(request)
-        self.outstanding.expect(Expected(INJECTED, handle))
+        self.output.injected.append(request)
+        if owed is not None:
+            self.outstanding.queue.append(owed)
 
-    def asked(self, *, mid_request: bool) -> list[Command]:
-        """Take the pending questions to the broker and to the front.
 
-        :param mid_request: True while a part of a client's request is still to go upstream.
+class Backlog:
+    """The start of a partial frame, or what came behind work that waits; all of it is charged.
+
+    :param connection: has the work resumed.
+    :param budget: bytes that all clients may hold together.
+    :param read: `(bytes, now_ns)`: reads on, once the work is done.
+    :param failed: called if resumed work, or what is read on, is malformed or finds no room.
+    """
+
+    __slots__ = ("_budget", "_charged", "_connection", "_failed", "_read", "pieces", "task")
+
+    def __init__(
+        self,
+        connection: Connection,
+        budget: Budget,
+        read: Callable[[bytes, int], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._budget = budget
+        self._connection = connection
+        self._read = read
+        self._failed = failed
+        self.pieces = Pieces(self._budget)
+        self.task: Task[Any] | None = None
+        """The work that waits; behind it nothing is read."""
+        self._charged = 0
+        """Bytes of the frame that the work is on."""
+
+    @property
+    def held_bytes(self) -> int:
+        """All bytes that are charged."""
+        return self.pieces.size + self._charged
+
+    # -- partial frames ----------------------------------------------------------------------------
+
+    def expect(self, start: bytes, need: int) -> None:
+        """Keep the start of a frame.
+
+        :param need: bytes needed before it is read again.
+        :raises NoRoomError: as all methods that keep bytes.
         """
-        out: list[Command] = []
-        if self.injected and not mid_request:
-            out.extend(ToUpstream(request) for request in self.injected)
-            self.injected.clear()
-        if self.questions.new:
-            out.extend(map(Ask, self.questions.new))
-            self.questions.new.clear()
-        return out
+        self.pieces.begin(start, need)
+
+    def add(self, data: bytes) -> bytes | None:
+        """Add what was received; returns what can be read now."""
+        if self.task is not None:
+            self.pieces.keep(data)
+            return None
+        return self.pieces.add(data) if self.pieces.size else data
+
+    # -- work that waits ---------------------------------------------------------------------------
+
+    def begin(
+        self, later: Later[Result], frame: bytes, done: Callable[[Result, int], None], now_ns: int
+    ) -> Result | Running[Result]:
+        """Run the first slice of work; if it waits, the following bytes do, too.
+
+        :param frame: the buffer that it needs meanwhile.
+        :param done: gets its result, unless this method returns that.
+        :raises NoRoomError: if there is no room for the frame and the work cannot answer that.
+        """
+
+        def end(result: Result, now_ns: int) -> None:
+            self._discharge()
+            done(result, now_ns)
+            if self.pieces.size:
+                self._read(self.pieces.all(), now_ns)
+
+        def wait(waits: Waits, resume: Resume) -> None:
+            if self.task is None:
+                if not self._budget.take(len(frame)):
+                    return  # it asks for nothing: see below
+                self.task, self._charged = task, len(frame)
+            self._connection.wait(waits, partial(self._go_on, resume))
+
+        task: Task[Result] = Task(wait, end, now_ns)
+        made = task.begin(later(task))
+        if made is not task or self.task is task:
+            return made
+        try:
+            return task.go_on(now_ns, NoRoomError())
+        finally:
+            task.close(now_ns)
+
+    def pause(self, rest: bytes, *waits: Waits, now_ns: int) -> None:
+        """Keep bytes until all that is waited for has come, one after the other."""
+
+        def pausing() -> Work[None]:
+            yield from waits
+
+        self.begin(lambda turn: pausing(), b"", lambda result, now_ns: None, now_ns)
+        self.pieces.keep(rest)
+
+    def _go_on(self, resume: Resume, now_ns: int, answer: object) -> None:
+        try:
+            resume(now_ns, answer)
+        except (ProtocolError, NoRoomError) as error:
+            self._failed(error)
+
+    def _discharge(self) -> None:
+        self.task = None
+        self._budget.give(self._charged)
+        self._charged = 0
+
+    def drop_partial(self) -> None:
+        """Forget the start of a frame, but nothing that came behind work."""
+        if self.task is None:
+            self.pieces.drop()
+
+    def close(self, now_ns: int) -> None:
+        """Close the work, and forget everything."""
+        if self.task is not None:
+            self.task.close(now_ns)
+        self._discharge()
+        self.pieces.drop()
+
+
+def _answered(resume: Resume, response: bytes, now_ns: int) -> None:
+    resume(now_ns, response)

@@ -6,7 +6,7 @@ from typing import Final
 from sluicegate_kafka.codec.api_keys import HIDDEN, READ
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.versions import restrict_api_versions
-from sluicegate_kafka.session.requests.working import Handle
+from sluicegate_kafka.session.requests.outcomes import Handle
 
 _MOST: Final = 32
 """Responses that are remembered. A broker gives one for each version of the request, until it is upgraded."""

@@ -76,7 +76,7 @@ class Shared:
         self.silence_ns = config.silent_client * 1_000_000
         self.plain_producers = PlainProducers(self.silence_ns)
         self.counts: Counter[str] = Counter()
-        """Events by name."""
+        """How often each event happened."""
         self.wall_ms = services.wall_ms
         """Wall-clock milliseconds since 1970 at a monotonic time."""
         self.reads_fetches = False
@@ -123,7 +123,8 @@ class Shared:
         self.follows_assignments = self.reads_fetches or self.counts_consumers or limits_subscriptions
         self.inspects = "inspect" in fields
         for connection in self.releases:
-            connection.exempt = connection.principal != ANONYMOUS and self.is_exempt(connection.principal)
+            principal = connection.principal
+            connection.accepted(principal, exempt=principal != ANONYMOUS and self.is_exempt(principal))
 
     def named(self, connection: Connection) -> None:
         """A client names its library. franz-go does so on one of its connections, so it is remembered."""
@@ -162,15 +163,11 @@ class Shared:
             return rewrite_node_endpoints(frame, version, self.nodes.named)
         return frame
 
-    def count(self, event: KafkaEvent) -> None:
-        """Count an event."""
-        self.counts[str(event)] += 1
-
     def count_unknown(self, api_key: int) -> None:
         """Count a request if its API key is unknown."""
         if api_key > 200 or api_key < 0:
-            self.count(KafkaEvent.UNKNOWN_API_PASSED)
+            self.counts[KafkaEvent.UNKNOWN_API_PASSED] += 1
 
     def counters(self) -> Mapping[str, int]:
         """Event counters by name."""
-        return dict(self.counts)
+        return {str(event): count for event, count in self.counts.items()}
