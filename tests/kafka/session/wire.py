@@ -54,7 +54,7 @@ class Wire(SessionWire[KafkaSession]):
         connection.names_software(software)
         if software:
             connection.names_itself("app")
-            self.shared.named(connection)
+            self.shared.client_gaps.named(connection)
             connection.names_itself("")
 
     @property

@@ -52,7 +52,7 @@ class Addressing:
         return Pass(Expected(head.correlation_id, in_slices(clear)))
 
     def _coordinators(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
-        nodes = self._shared.nodes
+        nodes = self._shared.learned.nodes
 
         def readdress(turn: Turn, response: bytes) -> Making:
             before = nodes.changes
@@ -70,8 +70,8 @@ class Addressing:
         return Pass(Expected(head.correlation_id, readdress))
 
     def _readdress(self, rewrite: Rewrite, response: bytes, version: int, now_ns: int) -> Buffer | Held:
-        before = self._shared.nodes.changes
-        return self._once_open(rewrite(response, version, self._shared.nodes.listed), before, now_ns)
+        before = self._shared.learned.nodes.changes
+        return self._once_open(rewrite(response, version, self._shared.learned.nodes.listed), before, now_ns)
 
     def _once_open(self, rewritten: bytes, before: int, now_ns: int) -> Buffer | Held:
         """A response, held if it names a new broker.
@@ -79,6 +79,6 @@ class Addressing:
         :param before: how often nodes had changed before it.
         """
         frame = with_length([rewritten])
-        if self._shared.nodes.changes != before:
+        if self._shared.learned.nodes.changes != before:
             return Held(frame, now_ns + _OPENING_NS)
         return frame

@@ -44,8 +44,8 @@ class Handshake:
 
     def _api_versions(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         self._connection.names_software(client_software(frame, head))
-        self._shared.named(self._connection)
-        handle = self._shared.offered_versions.handle(head.version)
+        self._shared.client_gaps.named(self._connection)
+        handle = self._shared.learned.offered_versions.handle(head.version)
         return Pass(Expected(head.correlation_id, handle))
 
     def _sasl_handshake(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:

@@ -130,7 +130,7 @@ class RequestStream:
 
     def _requests(self, data: bytes, at: int, now_ns: int) -> None:  # noqa: C901 - one loop
         """Walk the whole frames in `data` from `at`; `run` is where the bytes not yet forwarded begin."""
-        handlers, largest = self._handlers, self._shared.request_sizes
+        handlers, largest = self._handlers, self._shared.limits.request_sizes
         outstanding, out = self._connection.outstanding, self._connection.output.commands
         queue, most_owed = outstanding.queue, outstanding.most
         api_key = run = 0

@@ -122,7 +122,7 @@ class ResponseStream:
             self.backlog.pause(rest, TURN, now_ns=now_ns)
             return
         need = 4 + read_response(rest, 0)[0] if len(rest) >= RESPONSE_HEAD else RESPONSE_HEAD
-        if need > self._shared.max_response_bytes:
+        if need > self._shared.limits.max_response_bytes:
             raise ProtocolError(f"response of {need!r} bytes from the broker is too large to read")
         self.backlog.expect(rest, need)
 

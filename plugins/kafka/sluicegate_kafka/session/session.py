@@ -60,7 +60,7 @@ class KafkaSession(BaseSession):
 
     def __init__(self, shared: Shared, peer: str, node: str = "", now_ns: int = 0) -> None:
         self._shared = shared
-        most_owed = shared.max_requests_in_flight
+        most_owed = shared.limits.max_requests_in_flight
         self.connection = connection = Connection(peer, node, shared.budget, most_owed)
         self._outstanding = connection.outstanding
         handshake = Handshake(shared, connection)
@@ -191,7 +191,7 @@ class KafkaSession(BaseSession):
         """Resume what waits for the answer; an exception if there is none."""
         if isinstance(question, ListGroups):
             if isinstance(answer, Exception):
-                self._shared.listing.learned(None, now_ns, now_ns)
+                self._shared.learned.listing.learned(None, now_ns, now_ns)
             answer = None  # all that is known of groups is in the listing
         for resume in self.connection.questions.answered(question):
             resume(now_ns, answer)

@@ -238,7 +238,7 @@ def test_a_group_by_pattern_is_a_subscription_of_what_it_is_assigned() -> None:
     answers_questions(one)
     assert one.asked == [ListGroups()]
     assert one.answered() == []
-    one.shared.listing.learned({"t": {"old"}}, one.now, one.now)
+    one.shared.learned.listing.learned({"t": {"old"}}, one.now, one.now)
     one.carry_out(one.session.answered(ListGroups(), None, one.now))
     (answer,) = one.answered()
     assert error_of(answer) == GROUP_FULL
@@ -287,12 +287,12 @@ def test_fetching_a_topic_matched_by_a_pattern_does_not_count_twice() -> None:
 def test_an_eviction_goes_upstream_before_a_commit_that_waited_for_the_same_groups() -> None:
     """They wait for one list when an assignment makes room for a commit that was not read yet."""
     wire = Wire(Bench(max_subscriptions_per_topic=1), max_requests_in_flight=2)
-    wire.shared.learn_topic_names({topic_id.bytes: name for name, topic_id in IDS.items()})
+    wire.shared.learned.learn_topic_names({topic_id.bytes: name for name, topic_id in IDS.items()})
     list_transactions = bytes.fromhex("0000000c 0042 0000 00000001 ffff 0000")  # of no interest
     wire.client_sends(list_transactions, beat("new", correlation_id=2), commit("other", {"v": 1}, 3))
     assert len(wire.forwarded()) == 2
     wire.broker_sends(bytes.fromhex("00000004 00000001"), told({"t": [0]}, 2))
-    wire.shared.listing.learned({"t": {"old"}}, wire.now, wire.now)
+    wire.shared.learned.listing.learned({"t": {"old"}}, wire.now, wire.now)
     wire.front_answers(ListGroups())
     evicted, committed = wire.forwarded()
     assert (evicted[:2], committed[:2]) == (b"\0\x44", b"\0\x08")

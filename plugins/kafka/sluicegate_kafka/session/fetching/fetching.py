@@ -47,7 +47,6 @@ class Fetching:
     """The consuming side of one connection."""
 
     __slots__ = (
-        "_at_once",
         "_connection",
         "_held",
         "_operations",
@@ -65,16 +64,14 @@ class Fetching:
         """One for each topic, so that a topic that is held again and again is recorded once."""
         self._refused = self.reading.refused
         self._held = self.reading.held
-        self._at_once = Turn()
         self._turns: dict[str, int] = {}
         """The partition of a topic whose turn is next, where a rate left one with nothing."""
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass | Later[Pass]:
         """Forward a Fetch; its response is read only if some policy may ask about it."""
-        if self._shared.reads_fetches or self._shared.counts_consumers:
+        if self._shared.policed.reads_fetches or self._shared.policed.counts_consumers:
             if head.end - head.start <= _SMALL:
-                self._at_once.now_ns = now_ns
-                return at_once(self._request_slices(self._at_once, frame, head))
+                return at_once(self._request_slices(Turn(now_ns), frame, head))
             return lambda turn: self._request_slices(turn, frame, head)
         return Pass(head.correlation_id)
 
@@ -83,7 +80,7 @@ class Fetching:
         check_topics(len(request.topics))
         yield from self.reading.request(request, turn)
         expected: int | Expected = head.correlation_id
-        if self._shared.reads_fetches or self._refused or self._held:
+        if self._shared.policed.reads_fetches or self._refused or self._held:
             make = partial(self.response, head.version, request.max_wait_ms, turn.now_ns)
             expected = Expected(head.correlation_id, in_slices(make))
         return Pass(expected)
@@ -154,7 +151,7 @@ class Fetching:
         self, frame: bytes, topic: FetchTopic, rule: DelayRule, asked_ms: int, turn: Turn
     ) -> Slices[None]:
         """Record the high watermark of each partition: records before it have arrived."""
-        arrivals = self._shared.arrivals
+        arrivals = self._shared.learned.arrivals
         for count, partition in enumerate(topic.partitions, 1):
             if count % ENTRIES_PER_SLICE == 0:
                 yield
@@ -271,7 +268,7 @@ class Fetching:
         if batch.attributes & LOG_APPEND_TIME and 0 <= stamp_ms <= wall_ms + rule.max_ahead_ms:
             return due_ms(rule, stamp_ms, stamp_ms) - wall_ms  # the broker's own stamp
         offset = _base_offset(frame, batch.offset)[0]
-        after_ms, by_ms = self._shared.arrivals.of((topic, partition), offset, wall_ms)
+        after_ms, by_ms = self._shared.learned.arrivals.of((topic, partition), offset, wall_ms)
         if rule.fixed_ms <= rule.max_behind_ms:
             after_ms = by_ms  # then distrust costs a short delay, and only once for records stored before
         return due_ms(rule, stamp_ms, by_ms, after_ms) - wall_ms

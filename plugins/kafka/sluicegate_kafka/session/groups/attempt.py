@@ -84,11 +84,11 @@ class Attempt:
     def _cost(self, topic: str, now_ns: int) -> int:
         """How long a topic takes to decide: 1, and 1 more for each group that must be learned first."""
         is_listed = depends_on_list(self._group, self._gate(topic, now_ns))
-        return 1 + (self.shared.listing.count(topic) if is_listed else 0)
+        return 1 + (self.shared.learned.listing.count(topic) if is_listed else 0)
 
     def _placing(self, topic: str, place: Creation, turn: Turn) -> Work[Decision | None]:
         """Take a place, once the broker has listed its groups if that is needed, and others have left."""
-        listing, gate = self.shared.listing, partial(self._gate, topic)
+        listing, gate = self.shared.learned.listing, partial(self._gate, topic)
 
         def decide(gate: Gate, now_ns: int) -> Decision | None:
             if depends_on_list(self._group, gate):

@@ -72,7 +72,7 @@ class Grouping:
         if not (join.instance_id or join.member_id):
             yield from self._joining.replacing(key)
         returns = bool(join.member_id) and key not in self._joining
-        hold_ns = self._shared.max_hold_ns
+        hold_ns = self._shared.limits.max_hold_ns
         attempt = Join(self._joining, key, lambda: join.topics, returns=returns, hold_ns=hold_ns)
         refusal = partial(group_responses.refuse_join_group, head.version, head.correlation_id)
         admitted = partial(self._expect_member, head, key, join)
@@ -139,7 +139,7 @@ class Grouping:
 
     def _offsets(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         """The offsets where members begin to fetch help to match them with connections."""
-        if not self._shared.follows_assignments:
+        if not self._shared.policed.follows_assignments:
             return Pass(head.correlation_id)
         group = committed.offset_fetch_group(frame, head)
 

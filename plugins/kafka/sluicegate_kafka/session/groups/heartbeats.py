@@ -117,7 +117,7 @@ class Heartbeats:
             return _refusal(head, code)
 
         returns = beat.epoch > 0 and key not in self._joining
-        join = Join(self._joining, key, topics, returns=returns, hold_ns=self._shared.max_hold_ns)
+        join = Join(self._joining, key, topics, returns=returns, hold_ns=self._shared.limits.max_hold_ns)
         return (yield from join.admitting(turn, admitted, refusal))
 
     def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> Pass:
@@ -141,7 +141,7 @@ class Heartbeats:
             elif error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id:
                 self._patterns.pop(key, None)
                 yield from self._joining.leaving(key)
-            if error != errors.NONE or not self._shared.follows_assignments:
+            if error != errors.NONE or not self._shared.policed.follows_assignments:
                 return response
             partitions = yield from assignments.heartbeat_assignment_slices(response, head.version)
             if partitions is None:
@@ -149,7 +149,7 @@ class Heartbeats:
             known = beat._replace(member_id=beat.member_id or member_id)
             return self._assign(_Assignment(head, known, name, response, partitions), turn.now_ns)
 
-        follows = joins or key in self._joining or self._shared.follows_assignments
+        follows = joins or key in self._joining or self._shared.policed.follows_assignments
         return pass_if(follows, head.correlation_id, in_slices(answered))
 
     # -- assignments ------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Heartbeats:
     def _assign(self, assignment: _Assignment, now_ns: int) -> Buffer | Held:
         """Withhold an assignment until the member may have it."""
         try_again = _refusal(assignment.head, errors.COORDINATOR_LOAD_IN_PROGRESS)
-        held = Held(try_again, now_ns + self._shared.max_hold_ns)
+        held = Held(try_again, now_ns + self._shared.limits.max_hold_ns)
 
         def done(response: Buffer, now_ns: int) -> None:
             frame = with_length([response]) if response is assignment.frame else response
@@ -172,7 +172,7 @@ class Heartbeats:
 
     def _assigning(self, assignment: _Assignment, turn: Turn) -> Work[Buffer]:
         """The response for the client: the assignment unchanged, or a refusal."""
-        names, key = self._shared.topic_names, assignment.key
+        names, key = self._shared.learned.topic_names, assignment.key
         unknown = yield from self._naming(assignment.partitions)
 
         def topics() -> Sequence[str]:
@@ -197,12 +197,12 @@ class Heartbeats:
 
     def _naming(self, partitions: PartitionsById) -> Work[bool]:
         """Learn the names of assigned topics; True if some stay unknown."""
-        names = self._shared.topic_names
+        names = self._shared.learned.topic_names
         unknown = [topic_id for topic_id in partitions if topic_id not in names][:MAX_TOPICS]
         if unknown:
             request = assignments.ask_topic_names(INJECTED, self._connection.client_id, unknown)
             response = yield Ask(Injected(request))
-            self._shared.learn_topic_names((yield from assignments.topic_names_slices(response)))
+            self._shared.learned.learn_topic_names((yield from assignments.topic_names_slices(response)))
         is_unknown = any(topic_id not in names for topic_id in unknown)
         if is_unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
             self._shared.counts[KafkaEvent.ASSIGNED_TOPIC_UNKNOWN] += 1

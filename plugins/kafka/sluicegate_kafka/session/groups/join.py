@@ -99,7 +99,7 @@ class Join(Attempt):
         consumers = gate.state.subscription(operation.subscription).consumers
         if operation.consumer in consumers:
             return
-        audiences, silence_ns = self.shared.audiences, self.shared.silence_ns
+        audiences, silence_ns = self.shared.audiences, self.shared.limits.silence_ns
         if 0 < int(gate.policies.number(_GROUP_LIMIT)) <= len(consumers):
             group = operation.subscription
             audiences.make_room(self.connection, operation.topic, group, silence_ns, now_ns)

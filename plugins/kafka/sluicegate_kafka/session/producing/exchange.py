@@ -116,7 +116,9 @@ class Exchange:
             else:
                 self._reject(topic, decision)
         if late:
-            self._give_up(late, f"held for {self._shared.max_hold_ns // 1_000_000} ms by limits", now_ns)
+            self._give_up(
+                late, f"held for {self._shared.limits.max_hold_ns // 1_000_000} ms by limits", now_ns
+            )
             self._shared.counts[KafkaEvent.PRODUCE_HOLD_TIMED_OUT] += 1
         if passed:
             self._forward(passed, now_ns)
@@ -129,13 +131,13 @@ class Exchange:
         if self._request.acks != 0 and topic.producer_id >= 0:
             if decision is OUT_OF_ORDER:
                 # A topic is refused as a whole: its partitions without a gap get the code of a later try.
-                late = self._shared.sequences_of(self._connection).out_of_order(topic)
+                late = self._shared.client_gaps.of(self._connection).out_of_order(topic)
                 self._refused.append((topic.name, late, errors.OUT_OF_ORDER_SEQUENCE_NUMBER, text))
                 partitions = [each for each in partitions if each not in late]
             if code == errors.NOT_ENOUGH_REPLICAS:
-                self._shared.postponed(self._connection, topic)
+                self._shared.client_gaps.postponed(self._connection, topic)
             else:
-                self._shared.sequences_of(self._connection).refused(topic, decision)
+                self._shared.client_gaps.of(self._connection).refused(topic, decision)
         if partitions:
             self._refuse(topic._replace(partitions=partitions), code, text)
 
@@ -150,11 +152,11 @@ class Exchange:
             topic = self._request.topics[place]
             self._decider.abandon(topic, now_ns)
             if self._request.acks != 0:
-                self._shared.postponed(self._connection, topic)
+                self._shared.client_gaps.postponed(self._connection, topic)
             self._refuse(topic, errors.NOT_ENOUGH_REPLICAS, f"{why} of topic {topic.name}; try again")
 
     def _forward(self, places: list[int], now_ns: int) -> None:
-        gaps = self._shared.sequences
+        gaps = self._shared.client_gaps.by_client
         if gaps and (sequences := gaps.get(self._connection.identity)) is not None:
             for place in places:
                 sequences.passed(self._request.topics[place])
@@ -183,7 +185,7 @@ class Exchange:
         version, correlation_id = self._request.head.version, self._request.head.correlation_id
         if not self._arrived:
             return refusal_response(version, correlation_id, self._refused, self._throttle_ms)
-        arrived = [self._shared.readdress_produce(frame, version) for frame in self._arrived]
+        arrived = [self._shared.learned.readdress_produce(frame, version) for frame in self._arrived]
         return merge_produce_responses(version, correlation_id, arrived, self._refused, self._throttle_ms)
 
     def _refuse_held(self, now_ns: int) -> None:
@@ -247,7 +249,7 @@ class Appends:
             return
         now_ms = self._shared.wall_ms(now_ns)
         only = next(iter(self._batches)) if len(self._batches) == 1 else None
-        arrivals = self._shared.arrivals
+        arrivals = self._shared.learned.arrivals
         for topic, partition, offset in appended(frame, version, only):
             records, delay_ms, is_idempotent = self._batches.get((topic, partition), (0, 0, False))
             at, end = (topic, partition), offset + records
@@ -267,10 +269,10 @@ def awaited_appends(
     :param now_ns: monotonic time.
     """
     appends: Appends | None = None
-    if not (unheard or shared.reads_fetches):
+    if not (unheard or shared.policed.reads_fetches):
         return appends
     for topic in topics:
-        rule = shared.gate(topic.name, False, now_ns).delay if shared.reads_fetches else None
+        rule = shared.gate(topic.name, False, now_ns).delay if shared.policed.reads_fetches else None
         if rule is None and not unheard:
             continue
         keys = [(topic.name, each) for each in (topic.producer_id, *topic.more_producers)]

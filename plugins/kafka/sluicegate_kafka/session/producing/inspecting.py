@@ -115,8 +115,8 @@ class Inspection:
         self._connection = connection
         self._measuring = measuring
         self._turn = turn
-        self._until_ns = turn.now_ns + shared.max_hold_ns
-        self._allowance = Allowance(shared.max_frame_bytes, MAX_RECORDS, MAX_WORK)
+        self._until_ns = turn.now_ns + shared.limits.max_hold_ns
+        self._allowance = Allowance(shared.limits.max_frame_bytes, MAX_RECORDS, MAX_WORK)
 
     def of(self, request: ProduceRequest) -> Work[None]:
         """Measure the topics whose policies say so.
@@ -213,7 +213,7 @@ def refuse_for_now(shared: Shared, connection: Connection, request: ProduceReque
     code = errors.NOT_ENOUGH_REPLICAS
     refused = [(topic.name, topic.partitions, code, text) for topic in request.topics]
     for topic in request.topics:
-        shared.postponed(connection, topic)
+        shared.client_gaps.postponed(connection, topic)
     version, correlation_id = request.head.version, request.head.correlation_id
     return Answer(refusal_response(version, correlation_id, refused, throttle_ms=0))
 

@@ -30,10 +30,9 @@ from sluicegate_kafka.codec.produce_responses import (
 )
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
-from sluicegate_kafka.session.producing.attached import Attached
 from sluicegate_kafka.session.producing.exchange import Appends, Exchange, Unheard, awaited_appends
 from sluicegate_kafka.session.producing.inspecting import Inspection, Measuring, NotNowError, refuse_for_now
-from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
+from sluicegate_kafka.session.producing.repeated import Attached, Repeated, is_repeatable
 from sluicegate_kafka.session.requests.connection import (
     TOPIC_BYTES,
     TOPICS_PER_SLICE,
@@ -112,7 +111,7 @@ class Producing:
         """Decide a Produce request topic by topic, once its large batches are measured."""
         shared = self._shared
         is_short = head.end - head.start <= _SHORT_BYTES and self.measuring.slice.left > 0
-        if is_short and not shared.inspects and not shared.sequences:
+        if is_short and not shared.policed.inspects and not shared.client_gaps.by_client:
             request = scan_plain(frame, head)
             if request is not None:
                 return self._decide_plain(request, now_ns)
@@ -125,13 +124,15 @@ class Producing:
         decision = decision or self.decide(request.topics[0], request.acks, now_ns)
         if decision is None:
             return self._pass(request, now_ns, is_single=True)
-        exchange = Exchange(self._shared, self._connection, self, request, Hold(self._shared.max_hold_ns))
+        exchange = Exchange(
+            self._shared, self._connection, self, request, Hold(self._shared.limits.max_hold_ns)
+        )
         return partial(exchange.work, [decision])
 
     def _slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[Decided]:
         yield from self.measuring.slice.end()
         request = yield from scan_slices(frame, head)
-        if self._shared.inspects:
+        if self._shared.policed.inspects:
             try:
                 yield from Inspection(self._shared, self._connection, self.measuring, turn).of(request)
             except (NotNowError, NoRoomError):
@@ -148,7 +149,7 @@ class Producing:
             pairs = zip(request.topics, inspected, strict=True)
             request.topics[:] = [topic._replace(inspected=each) for topic, each in pairs]
             if not sequences.gaps:
-                self._shared.sequences.pop(self._connection.identity, None)
+                self._shared.client_gaps.by_client.pop(self._connection.identity, None)
         topics = request.topics
         known = repeated.decision if repeated is not None else None
         try:
@@ -161,7 +162,9 @@ class Producing:
             return refuse_for_now(self._shared, self._connection, request)
         if request.frame is original and not any(decisions):
             return self._pass(request, turn.now_ns, is_single=len(topics) == 1)
-        exchange = Exchange(self._shared, self._connection, self, request, Hold(self._shared.max_hold_ns))
+        exchange = Exchange(
+            self._shared, self._connection, self, request, Hold(self._shared.limits.max_hold_ns)
+        )
         return (yield from exchange.work(decisions, turn))
 
     def _decisions(
@@ -209,7 +212,7 @@ class Producing:
     @property
     def _sequences(self) -> Sequences | None:
         """Gaps in this client's numbers, if it has any."""
-        known = self._shared.sequences
+        known = self._shared.client_gaps.by_client
         return known.get(self._connection.identity) if known else None
 
     def _pass(self, request: ProduceRequest, now_ns: int, *, is_single: bool) -> Pass:
@@ -232,7 +235,7 @@ class Producing:
         def learn(frame: bytes, now_ns: int) -> Buffer:
             appends.learn(frame, version, now_ns)
             if has_node_endpoints(frame, version):
-                return with_length([self._shared.readdress_produce(frame, version)])
+                return with_length([self._shared.learned.readdress_produce(frame, version)])
             return frame
 
         return learn
@@ -249,7 +252,7 @@ class Producing:
 
     def _new_glance(self, version: int, plain_length: int) -> Glance:
         def readdress(frame: bytes, now_ns: int) -> Buffer:
-            return with_length([self._shared.readdress_produce(frame, version)])
+            return with_length([self._shared.learned.readdress_produce(frame, version)])
 
         return Glance(plain_length, lambda frame: not has_node_endpoints(frame, version), readdress)
 
@@ -276,16 +279,9 @@ class Producing:
             attached = self._attached[name, producer_id]
         if attached.gate is not gate:
             attached.use(gate)
-        attached.last_ns = now_ns
-        operation = attached.operation
-        operation.messages = topic.messages
-        operation.bytes = topic.bytes
-        operation.largest = topic.largest_batch
-        operation.reliable = acks != 0
-        operation.unreadable = ""
-        if topic.inspected is not None:
-            operation.largest, operation.unreadable = topic.inspected
-        elif topic.largest_batch > attached.size_limit:  # `max_hold` is short, or was lowered meanwhile
+        operation = attached.publishes(topic, now_ns, reliable=acks != 0)
+        if topic.inspected is None and topic.largest_batch > attached.size_limit:
+            # `max_hold` is short, or was lowered meanwhile.
             operation.largest = self._measured_at_once(topic, attached.size_limit)
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
@@ -370,12 +366,12 @@ class Producing:
         operation.kind = OperationKind.PUBLISH
         if len(self._attached) >= _MAX_ATTACHED:
             self._detach(next(iter(self._attached)), now_ns)
-        attached = self._attached[key] = Attached(operation, gate, now_ns)
-        self._unsent.add(key)
+        its_place = None
         if producer_id < 0:
-            give_way = partial(self._detach, key)
-            attached.plain = PlainProducer(self._connection, operation, gate.state, give_way)
-            plain.admitted(attached.plain, self._connection, topic)
+            its_place = PlainProducer(self._connection, operation, gate.state, partial(self._detach, key))
+            plain.admitted(its_place, self._connection, topic)
+        self._attached[key] = Attached(operation, gate, its_place, now_ns)
+        self._unsent.add(key)
         return None
 
     def _operation(self, key: tuple[str, int]) -> Operation:
@@ -396,7 +392,7 @@ class Producing:
 
     def release_idle(self, now_ns: int) -> Slices[None]:
         """Detach producers that have not published for the configured time; in slices."""
-        oldest = now_ns - self._shared.producer_idle_ns
+        oldest = now_ns - self._shared.limits.producer_idle_ns
         work = 0
         for key in tuple(self._attached):
             attached = self._attached.get(key)

@@ -182,8 +182,7 @@ class Connection:
         elif waits is HALF_SENT:
             self.outstanding.when_half_sent(resume)
         elif isinstance(waits.question, Injected):
-            handle = partial(_answered, resume)
-            self.send(waits.question.request, Expected(INJECTED, handle))
+            self.send(waits.question.request, Expected(INJECTED, partial(_answered, resume)))
         else:
             self.questions.ask(waits.question, resume)
 
