@@ -174,12 +174,12 @@ class RequestStream:
             self.backlog.add(rest)
         elif len(self._connection.outstanding) >= self._connection.outstanding.most:
             self._shared.counts[KafkaEvent.REQUESTS_IN_FLIGHT_FULL] += 1
-            self.backlog.pause(rest, HALF_SENT, now_ns=now_ns)
+            self.backlog.pause(rest, HALF_SENT, now_ns)
         elif is_turn_over:
-            self.backlog.pause(rest, TURN, now_ns=now_ns)
+            self.backlog.pause(rest, TURN, now_ns)
         else:
             self._frame_ns = now_ns
-            self.backlog.expect(rest, 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD)
+            self.backlog.pieces.begin(rest, 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD)
 
     def _pass_unread(self, api_key: int, correlation_id: int, stop: int, end: int, now_ns: int) -> int:
         """Pass a request that no policy applies to, even if only its start has arrived."""

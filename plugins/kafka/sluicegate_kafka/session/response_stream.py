@@ -119,12 +119,12 @@ class ResponseStream:
             self.backlog.add(rest)
             return
         if is_turn_over:
-            self.backlog.pause(rest, TURN, now_ns=now_ns)
+            self.backlog.pause(rest, TURN, now_ns)
             return
         need = 4 + read_response(rest, 0)[0] if len(rest) >= RESPONSE_HEAD else RESPONSE_HEAD
         if need > self._shared.limits.max_response_bytes:
             raise ProtocolError(f"response of {need!r} bytes from the broker is too large to read")
-        self.backlog.expect(rest, need)
+        self.backlog.pieces.begin(rest, need)
 
     def _finish(self, data: bytes, start: int, stop: int, now_ns: int) -> None:
         """Put a complete response in place of its entry."""

@@ -88,11 +88,11 @@ class Join(Attempt):
         return refused
 
     def _decide(self, gate: Gate, place: Creation, now_ns: int) -> Decision | None:
-        found = place.decide_creation(gate, now_ns)
-        if found is None and isinstance(place, Admission):
+        refused = place.decide_creation(gate, now_ns)
+        if refused is None and isinstance(place, Admission):
             self._make_room(gate, place.attach, now_ns)
-            found = place.decide(gate, now_ns)
-        return found
+            refused = place.decide(gate, now_ns)
+        return refused
 
     def _make_room(self, gate: Gate, operation: Operation, now_ns: int) -> None:
         """Release a silent member of an equal client, if the new one would be refused otherwise."""

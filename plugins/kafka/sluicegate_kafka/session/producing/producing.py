@@ -180,13 +180,13 @@ class Producing:
         check_topics(len(topics))
         if len({topic.name for topic in topics}) != len(topics):
             raise ProtocolError("a topic is named twice in one Produce request")
-        found: list[Decision | None] = []
+        decisions: list[Decision | None] = []
         for place, topic in enumerate(topics):
             if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
                 yield TURN
             topics[place] = topic = yield from self._measured(topic, turn)
-            found.append(self.decide(topic, request.acks, turn.now_ns))
-        return found
+            decisions.append(self.decide(topic, request.acks, turn.now_ns))
+        return decisions
 
     def _measured(self, topic: ProduceTopic, turn: Turn) -> Slices[ProduceTopic]:
         """A topic's part of a request; where a batch is over the limit, with its largest message measured."""

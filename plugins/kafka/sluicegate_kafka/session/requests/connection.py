@@ -92,10 +92,10 @@ class Connection:
     """
 
     __slots__ = (
-        "_last_ns",
         "client_id",
         "due",
         "exempt",
+        "last_ns",
         "node",
         "output",
         "outstanding",
@@ -126,7 +126,8 @@ class Connection:
         """Questions to the front."""
         self.due: list[tuple[int, Resume]] = []
         """Work that waits for a time; the session takes it out."""
-        self._last_ns: Callable[[], int] = int
+        self.last_ns: Callable[[], int] = int
+        """Tells when the client last sent anything; asked only where its silence matters."""
 
     # -- who is connected --------------------------------------------------------------------------
 
@@ -159,17 +160,12 @@ class Connection:
     # -- when it was heard -------------------------------------------------------------------------
 
     def heard_by(self, last_ns: Callable[[], int]) -> None:
-        """Have someone else tell when the client last sent anything; asked only where its silence matters."""
-        self._last_ns = last_ns
+        """Have `last_ns` asked when the client last sent anything."""
+        self.last_ns = last_ns
 
     def is_silent(self, now_ns: int, longest_ns: int) -> bool:
         """Whether the client has been silent for a time and waits for no response."""
-        return not self.outstanding and self.last_ns <= now_ns - longest_ns
-
-    @property
-    def last_ns(self) -> int:
-        """When the client last sent anything."""
-        return self._last_ns()
+        return not self.outstanding and self.last_ns() <= now_ns - longest_ns
 
     # -- waiting -----------------------------------------------------------------------------------
 
@@ -221,7 +217,7 @@ class Backlog:
         self._failed = failed
         self.pieces = Pieces(self._budget)
         self.task: Task[Any] | None = None
-        """The work that waits; behind it nothing is read."""
+        """The work that waits: nothing behind it is read, as Kafka keeps the order of requests."""
         self._charged = 0
         """Bytes of the frame that the work is on."""
 
@@ -230,24 +226,15 @@ class Backlog:
         """All bytes that are charged."""
         return self.pieces.size + self._charged
 
-    # -- partial frames ----------------------------------------------------------------------------
-
-    def expect(self, start: bytes, need: int) -> None:
-        """Keep the start of a frame.
-
-        :param need: bytes needed before it is read again.
-        :raises NoRoomError: as all methods that keep bytes.
-        """
-        self.pieces.begin(start, need)
-
     def add(self, data: bytes) -> bytes | None:
-        """Add what was received; returns what can be read now."""
+        """Add what was received; returns what can be read now.
+
+        :raises NoRoomError: if there is no room for it.
+        """
         if self.task is not None:
             self.pieces.keep(data)
             return None
         return self.pieces.add(data) if self.pieces.size else data
-
-    # -- work that waits ---------------------------------------------------------------------------
 
     def begin(
         self, later: Later[Result], frame: bytes, done: Callable[[Result, int], None], now_ns: int
@@ -281,11 +268,11 @@ class Backlog:
         finally:
             task.close(now_ns)
 
-    def pause(self, rest: bytes, *waits: Waits, now_ns: int) -> None:
-        """Keep bytes until all that is waited for has come, one after the other."""
+    def pause(self, rest: bytes, waits: Waits, now_ns: int) -> None:
+        """Keep bytes until what is waited for has come."""
 
         def pausing() -> Work[None]:
-            yield from waits
+            yield waits
 
         self.begin(lambda turn: pausing(), b"", lambda result, now_ns: None, now_ns)
         self.pieces.keep(rest)

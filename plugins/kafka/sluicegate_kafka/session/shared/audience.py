@@ -105,7 +105,7 @@ class Audience:
             if each is not reader and each.connection.is_silent(now_ns, silence_ns)
         ]
         if silent:
-            self.remove(min(silent, key=lambda each: each.connection.last_ns))
+            self.remove(min(silent, key=lambda each: each.connection.last_ns()))
             self.settle(now_ns)
 
     def settle(self, now_ns: int) -> None:

@@ -167,7 +167,7 @@ class Audiences:
             and member.connection.is_silent(now_ns, silence_ns)
         ]
         if silent:
-            oldest = min(silent, key=lambda member: member.connection.last_ns)
+            oldest = min(silent, key=lambda member: member.connection.last_ns())
             oldest.give_way(oldest.key)
 
     # -- readers ----------------------------------------------------------------------------------

@@ -35,10 +35,10 @@ class OfferedVersions:
 
         :param version: one that the gateway supports.
         """
-        found = self._handles.get(version)
-        if found is None:
-            found = self._handles[version] = partial(self._restrict, version)
-        return found
+        handle = self._handles.get(version)
+        if handle is None:
+            handle = self._handles[version] = partial(self._restrict, version)
+        return handle
 
     def _restrict(self, version: int, response: bytes, now_ns: int) -> bytes:
         return self.restricted(response, version)
