@@ -9,16 +9,15 @@ from functools import partial
 from struct import Struct
 
 from sluicegate.broker import ToUpstream
-from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
 from sluicegate.sessions.work import TURN, Running
 from sluicegate_kafka.codec.api_keys import HIDDEN, READ, ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
-from sluicegate_kafka.codec.request_sizes import TooLargeError, bad_length
+from sluicegate_kafka.codec.request_sizes import bad_length
 from sluicegate_kafka.events import KafkaClose, KafkaEvent
 from sluicegate_kafka.session.handshake import Handshake
 from sluicegate_kafka.session.producing.producing import Producing
-from sluicegate_kafka.session.requests.connection import HALF_SENT, Backlog, Connection
+from sluicegate_kafka.session.requests.connection import HALF_SENT, Connection, Inflow
 from sluicegate_kafka.session.requests.outcomes import Answer, Decided, Handler, Later, Pass
 from sluicegate_kafka.session.requests.states import Event, State
 from sluicegate_kafka.session.shared.shared import Shared
@@ -54,8 +53,7 @@ class RequestStream:
         "_heard_ns",
         "_producing",
         "_shared",
-        "backlog",
-        "unread",
+        "inflow",
     )
 
     def __init__(
@@ -72,9 +70,8 @@ class RequestStream:
         self._producing = producing
         self._handshake = handshake
         self._handlers = handlers
-        self.backlog = Backlog(connection, shared.budget, self._read_on, self.failed)
-        self.unread = 0
-        """Bytes of the current request that still pass unread; nothing else goes upstream meanwhile."""
+        malformed = KafkaClose.MALFORMED_REQUEST
+        self.inflow = Inflow(connection, shared.budget, ToUpstream, self._read, malformed)
         self._frame_ns = 0
         self._heard_ns = now_ns
         """When the client last sent something other than a request like the one before."""
@@ -83,49 +80,18 @@ class RequestStream:
     @property
     def frame_began_ns(self) -> int:
         """When the current partial request began; 0 if there is none."""
-        backlog = self.backlog
-        is_partial = self.unread > 0 or (backlog.task is None and backlog.pieces.size > 0)
+        inflow = self.inflow
+        is_partial = inflow.unread > 0 or (inflow.task is None and inflow.pieces.size > 0)
         return self._frame_ns if is_partial else 0
 
-    def streams(self, data: bytes, now_ns: int) -> bool:
-        """Count bytes in the midst of a request that passes unread; returns whether they are."""
-        if len(data) >= self.unread:
-            return False
+    def _read(self, data: bytes, at: int, now_ns: int) -> None:
         self._heard_ns = now_ns
-        self.unread -= len(data)
-        return True
-
-    def receive(self, data: bytes, passed: int, now_ns: int) -> None:
-        """Read the client's bytes, after the first ones, which have passed already."""
-        self._heard_ns = now_ns
-        try:
-            if self.unread:
-                unread, self.unread = self.unread, 0
-                self._connection.output.commands.append(ToUpstream(memoryview(data)[:unread]))
-                self._connection.output.flush_injected()
-                self._read_on(data[unread:], now_ns)
-            elif self.backlog.task is None and not self.backlog.pieces.size:
-                self._requests(data, passed, now_ns)
-            elif (whole := self.backlog.add(data)) is not None:
-                self._read_on(whole, now_ns)
-        except (ProtocolError, NoRoomError) as error:
-            self.failed(error)
-
-    def failed(self, error: Exception) -> None:
-        """Close the connection, as a request is malformed, or there is no room for it."""
-        if isinstance(error, NoRoomError):
-            self._connection.output.close(*NO_ROOM)
-            return
-        is_large = isinstance(error, TooLargeError)
-        counter = KafkaClose.REQUEST_TOO_LARGE if is_large else KafkaClose.MALFORMED_REQUEST
-        self._connection.output.close(counter, f"{error} from {self._connection.client}")
-
-    def _read_on(self, data: bytes, now_ns: int) -> None:
-        """Read bytes that were kept, or that follow others."""
-        at = self._producing.repeat(data, now_ns)
+        if self._connection.output.injected:  # no request is in the midst of its bytes
+            self._connection.output.flush_injected()
+        at = at if at >= 0 else self._producing.repeat(data, now_ns)
         if at < len(data):
             self._requests(data, at, now_ns)
-        elif data:
+        else:
             self._connection.output.commands.append(ToUpstream(data))
 
     def _requests(self, data: bytes, at: int, now_ns: int) -> None:  # noqa: C901 - one loop
@@ -170,16 +136,16 @@ class RequestStream:
 
     def _put_off(self, rest: bytes, now_ns: int, *, is_turn_over: bool) -> None:
         """Keep bytes: work waits, responses are owed, the turn is over, or the frame is partial."""
-        if self.backlog.task is not None:
-            self.backlog.add(rest)
+        if self.inflow.task is not None:
+            self.inflow.pieces.keep(rest)
         elif len(self._connection.outstanding) >= self._connection.outstanding.most:
             self._shared.counts[KafkaEvent.REQUESTS_IN_FLIGHT_FULL] += 1
-            self.backlog.pause(rest, HALF_SENT, now_ns)
+            self.inflow.pause(rest, HALF_SENT, now_ns)
         elif is_turn_over:
-            self.backlog.pause(rest, TURN, now_ns)
+            self.inflow.pause(rest, TURN, now_ns)
         else:
             self._frame_ns = now_ns
-            self.backlog.pieces.begin(rest, 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD)
+            self.inflow.pieces.begin(rest, 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD)
 
     def _pass_unread(self, api_key: int, correlation_id: int, stop: int, end: int, now_ns: int) -> int:
         """Pass a request that no policy applies to, even if only its start has arrived."""
@@ -188,7 +154,7 @@ class RequestStream:
         self._shared.count_unknown(api_key)
         self._connection.outstanding.queue.append(correlation_id)
         if stop > end:
-            self.unread = stop - end
+            self.inflow.passes(stop - end)
             self._frame_ns = now_ns
         return min(stop, end)
 
@@ -209,7 +175,7 @@ class RequestStream:
             decided = self._handshake.refuse_version(data[begin + 4 : stop], api_key, version)
         if callable(decided):
             done = partial(self._done, data, begin, stop)
-            decided = self.backlog.begin(decided, data, done, now_ns)
+            decided = self.inflow.begin(decided, data, done, now_ns)
         if type(decided) is not Pass:
             if self._connection.output.injected:
                 self._connection.output.flush_injected()

@@ -7,11 +7,10 @@ from functools import partial
 from struct import Struct
 
 from sluicegate.broker import Buffer, ToClient
-from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
 from sluicegate.sessions.work import TURN, Running
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.events import KafkaClose
-from sluicegate_kafka.session.requests.connection import Backlog, Connection
+from sluicegate_kafka.session.requests.connection import Connection, Inflow
 from sluicegate_kafka.session.requests.outcomes import Later, Made, Owed
 from sluicegate_kafka.session.requests.pending import correlation_id_of
 from sluicegate_kafka.session.shared.shared import Shared
@@ -33,56 +32,19 @@ class ResponseStream:
     :param connection: the client's connection.
     """
 
-    __slots__ = ("_connection", "_outstanding", "_shared", "backlog", "unread")
+    __slots__ = ("_connection", "_outstanding", "_shared", "inflow")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
         self._connection = connection
         self._outstanding = connection.outstanding
-        self.backlog = Backlog(connection, shared.budget, self._read_on, self._failed)
-        self.unread = 0
-        """Bytes of the current response that still pass unread; nothing else is sent meanwhile."""
-
-    def passed(self, count: int) -> None:
-        """Count bytes of a response that passes unread; fewer than none if more than its start has come."""
-        self.unread -= count
-
-    def streams(self, data: bytes) -> bool:
-        """Count bytes in the midst of a response that passes unread; returns whether they are."""
-        if len(data) >= self.unread:
-            return False
-        self.unread -= len(data)
-        return True
-
-    def receive(self, data: bytes, passed: int, now_ns: int) -> None:
-        """Read the broker's bytes, after the first ones, which pass already."""
-        try:
-            if self.unread and not passed:
-                unread, self.unread = self.unread, 0
-                self._connection.output.commands.append(ToClient(memoryview(data)[:unread]))
-                self._read_on(data[unread:], now_ns)
-            elif self.backlog.task is None and not self.backlog.pieces.size:
-                self._responses(data, passed, now_ns)
-            elif (whole := self.backlog.add(data)) is not None:
-                self._responses(whole, 0, now_ns)
-        except (ProtocolError, NoRoomError) as error:
-            self._failed(error)
-
-    def _failed(self, error: Exception) -> None:
-        """Close the connection, as a response is malformed, or there is no room for it."""
-        if isinstance(error, NoRoomError):
-            self._connection.output.close(*NO_ROOM)
-        else:
-            self._connection.output.close(KafkaClose.MALFORMED_RESPONSE, str(error))
-
-    def _read_on(self, data: bytes, now_ns: int) -> None:
-        """Read bytes that were kept, or that follow others."""
-        if data:
-            self._responses(data, 0, now_ns)
+        malformed = KafkaClose.MALFORMED_RESPONSE
+        self.inflow = Inflow(connection, shared.budget, ToClient, self._responses, malformed)
 
     def _responses(self, data: bytes, at: int, now_ns: int) -> None:
         """Walk the responses in `data` from `at`; `run` is where the bytes not yet forwarded begin."""
         out, queue = self._connection.output.commands, self._outstanding.queue
+        at = max(0, at)
         run = 0
         end = len(data)
         left = RESPONSES_PER_TURN
@@ -92,7 +54,8 @@ class ResponseStream:
             head = queue[0] if queue else None
             if head == correlation_id and length >= MIN_RESPONSE:
                 queue.popleft()
-                self.unread = max(0, stop - end)
+                if stop > end:
+                    self.inflow.passes(stop - end)
                 at = min(stop, end)
                 continue
             if stop > end:
@@ -106,7 +69,7 @@ class ResponseStream:
                 out.append(ToClient(memoryview(data)[run:at]))
             self._finish(data, at, stop, now_ns)
             run = at = stop
-            if self.backlog.task is not None:
+            if self.inflow.task is not None:
                 break
         if at > run:
             out.append(ToClient(data if run == 0 and at == end else memoryview(data)[run:at]))
@@ -115,16 +78,16 @@ class ResponseStream:
 
     def _put_off(self, rest: bytes, now_ns: int, *, is_turn_over: bool) -> None:
         """Keep bytes: work waits, the turn is over, or the frame is partial."""
-        if self.backlog.task is not None:
-            self.backlog.add(rest)
+        if self.inflow.task is not None:
+            self.inflow.pieces.keep(rest)
             return
         if is_turn_over:
-            self.backlog.pause(rest, TURN, now_ns)
+            self.inflow.pause(rest, TURN, now_ns)
             return
         need = 4 + read_response(rest, 0)[0] if len(rest) >= RESPONSE_HEAD else RESPONSE_HEAD
         if need > self._shared.limits.max_response_bytes:
             raise ProtocolError(f"response of {need!r} bytes from the broker is too large to read")
-        self.backlog.pieces.begin(rest, need)
+        self.inflow.pieces.begin(rest, need)
 
     def _finish(self, data: bytes, start: int, stop: int, now_ns: int) -> None:
         """Put a complete response in place of its entry."""
@@ -144,7 +107,7 @@ class ResponseStream:
         done = partial(self._place, entry, frame, whole)
         made: Made | Later[Made] | Running[Made] = handle(frame, now_ns)
         if callable(made):
-            made = self.backlog.begin(made, frame, done, now_ns)
+            made = self.inflow.begin(made, frame, done, now_ns)
         if not isinstance(made, Running):
             self._place(entry, frame, whole, made, now_ns)
 

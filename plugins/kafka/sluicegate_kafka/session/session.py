@@ -88,7 +88,7 @@ class KafkaSession(BaseSession):
     @property
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
-        kept = self._requests.backlog.held_bytes + self._responses.backlog.held_bytes
+        kept = self._requests.inflow.held_bytes + self._responses.inflow.held_bytes
         return kept + self.producing.measuring.nbytes + self._outstanding.held_bytes
 
     @property
@@ -120,7 +120,7 @@ class KafkaSession(BaseSession):
     @property
     def unread_bytes(self) -> int:
         """How many of the broker's next bytes pass unread."""
-        return self._responses.unread
+        return self._responses.inflow.unread
 
     # -- bytes -------------------------------------------------------------------------------------
 
@@ -135,9 +135,11 @@ class KafkaSession(BaseSession):
                 at = stop
             if at == end:
                 return PASS
-        if self._requests.streams(data, now_ns):
+        inflow = self._requests.inflow
+        if len(data) < inflow.unread:
+            inflow.passes(-len(data))
             return PASS
-        self._requests.receive(data, at, now_ns)
+        inflow.receive(data, at, now_ns)
         return self._commands(now_ns, has_read=True)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
@@ -158,19 +160,20 @@ class KafkaSession(BaseSession):
                 queue.popleft()
                 at += 4 + length
             if at > end:
-                self._responses.passed(end - at)
+                self._responses.inflow.passes(at - end)
                 self._broker_is_between = False
                 at = end
             if at == end and not self._outstanding.finished:
                 return PASS
-        elif self._responses.streams(data):
+        elif len(data) < self._responses.inflow.unread:
+            self._responses.inflow.passes(-len(data))
             return PASS
-        self._responses.receive(data, at, now_ns)
+        self._responses.inflow.receive(data, at, now_ns)
         return self._commands(now_ns)
 
     def passed(self, count: int, now_ns: int) -> Sequence[Command]:
         """Count bytes that were sent to the client."""
-        self._responses.passed(count)
+        self._responses.inflow.passes(-count)
         return self._commands(now_ns)
 
     # -- what the session asked for ----------------------------------------------------------------
@@ -196,7 +199,7 @@ class KafkaSession(BaseSession):
         for resume in self.connection.questions.answered(question):
             resume(now_ns, answer)
             # What it injected is expected before what the next one forwards.
-            if not self._requests.unread:
+            if not self._requests.inflow.unread:
                 self.connection.output.flush_injected()
         return self._commands(now_ns)
 
@@ -205,7 +208,7 @@ class KafkaSession(BaseSession):
 
         :param has_read: whether requests were read: then no more are in this turn.
         """
-        client, broker = self._requests, self._responses
+        client, broker = self._requests.inflow, self._responses.inflow
         connection, outstanding = self.connection, self._outstanding
         output = connection.output
         if output.injected and not client.unread:
@@ -217,16 +220,13 @@ class KafkaSession(BaseSession):
                 resume(now_ns, None)
                 return self._commands(now_ns, has_read=True)
             connection.wait(TURN, resume)
-        behind = client.backlog
-        self._client_is_between = behind.task is None and not (client.unread or behind.pieces.size)
+        self._client_is_between = client.task is None and not (client.unread or client.pieces.size)
         # While work waits for half of the responses, each one counts.
         is_full = outstanding.on_half is not None
-        self._broker_is_between = broker.backlog.task is None and not (
-            broker.unread or broker.backlog.pieces.size or is_full
-        )
+        self._broker_is_between = broker.task is None and not (broker.unread or broker.pieces.size or is_full)
         out = output.commands[:]
         output.commands.clear()
-        must_pause = behind.task is not None and (is_full or behind.pieces.size >= _AHEAD_BYTES)
+        must_pause = client.task is not None and (is_full or client.pieces.size >= _AHEAD_BYTES)
         if must_pause != self._is_paused:
             self._is_paused = must_pause
             out.append(PauseReading() if must_pause else ResumeReading())
@@ -253,9 +253,9 @@ class KafkaSession(BaseSession):
     def ending(self, now_ns: int) -> Sequence[Command]:
         """Close between requests: clients find the broker again by Metadata."""
         self.connection.happened(Event.ENDING)
-        backlog = self._requests.backlog
-        backlog.drop_partial()
-        is_busy = backlog.task is not None or self._outstanding.queue or self._responses.unread
+        inflow = self._requests.inflow
+        inflow.drop_partial()
+        is_busy = inflow.task is not None or self._outstanding.queue or self._responses.inflow.unread
         return () if is_busy else [Close()]
 
     def closed(self, now_ns: int) -> None:
@@ -265,8 +265,8 @@ class KafkaSession(BaseSession):
     def parting(self, now_ns: int) -> Slices[None]:
         """The same in slices."""
         self.connection.happened(Event.CLOSED)
-        self._requests.backlog.close(now_ns)
-        self._responses.backlog.close(now_ns)
+        self._requests.inflow.close(now_ns)
+        self._responses.inflow.close(now_ns)
         self._outstanding.drop(now_ns)
         self._shared.releases.pop(self.connection, None)
         yield from self.producing.parting(now_ns)

@@ -176,6 +176,37 @@ def test_a_question_of_the_gates_own_waits_for_the_end_of_a_request_that_passes_
     assert len(one.answered()) == 2
 
 
+def test_a_question_of_the_gates_own_goes_before_what_comes_with_the_end_of_that_request() -> None:
+    one = Wire(Bench(max_consumers_per_topic=1))
+    one.client_sends(beat())
+    one.forwarded()
+    unread = bytes.fromhex("0000000c 0016 0000 00000005 ffff 0000")
+    one.client_sends(unread[:13])
+    one.broker_sends(told({"t": [0]}))
+
+    one.client_sends(unread[13:] + unread)
+
+    first, question, second = one.forwarded()
+    assert first == second == unread[4:]
+    one.broker_sends(bytes.fromhex("00000004 00000005"), named(question), bytes.fromhex("00000004 00000005"))
+    assert (len(one.answered()), one.closed) == (3, None)
+
+
+def test_an_assignment_that_waits_counts_nobody_once_its_client_is_closed() -> None:
+    one = Wire(Bench(max_subscriptions_per_topic=1))
+    one.client_sends(beat())
+    one.forwarded()
+    one.broker_sends(told({"t": [0]}))
+    (question,) = one.forwarded()
+    one.broker_sends(named(question))
+    assert ListGroups() in one.asked
+
+    one.session.closed(one.now)
+    one.front_answers(ListGroups())
+
+    assert consumers(one) == 0
+
+
 def test_a_client_retries_while_the_broker_does_not_return_topic_names() -> None:
     one = Wire(Bench(max_consumers_per_topic=1))
     one.client_sends(beat())

@@ -279,9 +279,16 @@ class Producing:
             attached = self._attached[name, producer_id]
         if attached.gate is not gate:
             attached.use(gate)
-        operation = attached.publishes(topic, now_ns, reliable=acks != 0)
-        if topic.inspected is None and topic.largest_batch > attached.size_limit:
-            # `max_hold` is short, or was lowered meanwhile.
+        attached.last_ns = now_ns
+        operation = attached.operation
+        operation.messages = topic.messages
+        operation.bytes = topic.bytes
+        operation.largest = topic.largest_batch
+        operation.reliable = acks != 0
+        operation.unreadable = ""
+        if topic.inspected is not None:
+            operation.largest, operation.unreadable = topic.inspected
+        elif topic.largest_batch > attached.size_limit:  # `max_hold` is short, or was lowered meanwhile
             operation.largest = self._measured_at_once(topic, attached.size_limit)
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)

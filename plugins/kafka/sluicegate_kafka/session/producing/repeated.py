@@ -11,7 +11,7 @@ import sys
 from sluicegate.engine.gate import Gate, allowed
 from sluicegate.model import Decision, Operation
 from sluicegate_kafka.codec.primitives import write_uvarint
-from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, ProduceRequest, ProduceTopic
+from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, ProduceRequest
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
 from sluicegate_kafka.session.producing.inspecting import inspects
 from sluicegate_kafka.session.requests.connection import Connection
@@ -60,22 +60,6 @@ class Attached:
         self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
         self.delayed = gate.delay is not None
         self.inspects = inspects(gate)
-
-    def publishes(self, topic: ProduceTopic, now_ns: int, *, reliable: bool) -> Operation:
-        """It publishes its part of a request: the operation to decide.
-
-        :param reliable: whether the client waits for an answer.
-        """
-        self.last_ns = now_ns
-        operation = self.operation
-        operation.messages = topic.messages
-        operation.bytes = topic.bytes
-        operation.largest = topic.largest_batch
-        operation.reliable = reliable
-        operation.unreadable = ""
-        if topic.inspected is not None:
-            operation.largest, operation.unreadable = topic.inspected
-        return operation
 
 
 class Form:

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from sluicegate.broker import Buffer, Close, Command, NextTurn, ToUpstream
+from sluicegate.broker import Buffer, Close, Command, NextTurn, ToClient, ToUpstream
 from sluicegate.engine.budget import Budget
 from sluicegate.model import ANONYMOUS, CloseReason
-from sluicegate.sessions.pieces import NoRoomError, Pieces
+from sluicegate.sessions.pieces import NO_ROOM, NoRoomError, Pieces
 from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.work import Ask, Resume, Running, Task, Until, Waits, Work
 from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.request_sizes import TooLargeError
+from sluicegate_kafka.events import KafkaClose
 from sluicegate_kafka.session.requests.outcomes import Expected, Later, Owed, Result
 from sluicegate_kafka.session.requests.pending import Outstanding
 from sluicegate_kafka.session.requests.states import NEXT, Event, State
@@ -193,48 +195,86 @@ class Connection:
             self.outstanding.queue.append(owed)
 
 
-class Backlog:
-    """The start of a partial frame, or what came behind work that waits; all of it is charged.
+class Inflow:
+    """What one direction of a connection receives: it is read in order, and kept where it cannot be read yet.
 
-    :param connection: has the work resumed.
+    What is kept is the start of a partial frame, or what came behind work that waits.
+
+    :param connection: the client's.
     :param budget: bytes that all clients may hold together.
-    :param read: `(bytes, now_ns)`: reads on, once the work is done.
-    :param failed: called if resumed work, or what is read on, is malformed or finds no room.
+    :param send: makes the command for what passes unread.
+    :param read: `(bytes, how many of them have passed, now_ns)`: reads frames; -1 if they were kept.
+    :param malformed: why the connection is closed if a frame is.
     """
 
-    __slots__ = ("_budget", "_charged", "_connection", "_failed", "_read", "pieces", "task")
+    __slots__ = (
+        "_budget",
+        "_charged",
+        "_connection",
+        "_malformed",
+        "_read",
+        "_send",
+        "pieces",
+        "task",
+        "unread",
+    )
 
     def __init__(
         self,
         connection: Connection,
         budget: Budget,
-        read: Callable[[bytes, int], None],
-        failed: Callable[[Exception], None],
+        send: type[ToUpstream] | type[ToClient],
+        read: Callable[[bytes, int, int], None],
+        malformed: CloseReason,
     ) -> None:
         self._budget = budget
         self._connection = connection
+        self._send = send
         self._read = read
-        self._failed = failed
-        self.pieces = Pieces(self._budget)
+        self._malformed = malformed
+        self.pieces = Pieces(budget)
         self.task: Task[Any] | None = None
         """The work that waits: nothing behind it is read, as Kafka keeps the order of requests."""
         self._charged = 0
         """Bytes of the frame that the work is on."""
+        self.unread = 0
+        """Bytes of the current frame that still pass unread; nothing else is sent that way meanwhile."""
 
     @property
     def held_bytes(self) -> int:
         """All bytes that are charged."""
         return self.pieces.size + self._charged
 
-    def add(self, data: bytes) -> bytes | None:
-        """Add what was received; returns what can be read now.
+    def passes(self, rest: int) -> None:
+        """So many bytes of a frame that passes unread are still to come; less than none: have come."""
+        self.unread += rest
 
-        :raises NoRoomError: if there is no room for it.
-        """
-        if self.task is not None:
-            self.pieces.keep(data)
-            return None
-        return self.pieces.add(data) if self.pieces.size else data
+    def receive(self, data: bytes, passed: int, now_ns: int) -> None:
+        """Read bytes, after the first ones, which pass already."""
+        try:
+            if self.unread and not passed:
+                unread, self.unread = self.unread, 0
+                self._connection.output.commands.append(self._send(memoryview(data)[:unread]))
+                if len(data) > unread:
+                    self._read(data[unread:], -1, now_ns)
+            elif self.task is not None:
+                self.pieces.keep(data)
+            elif not self.pieces.size:
+                self._read(data, passed, now_ns)
+            elif (whole := self.pieces.add(data)) is not None:
+                self._read(whole, -1, now_ns)
+        except (ProtocolError, NoRoomError) as error:
+            self._failed(error)
+
+    def _failed(self, error: ProtocolError | NoRoomError) -> None:
+        """Close the connection, as a frame is malformed, or there is no room for it."""
+        connection = self._connection
+        if isinstance(error, NoRoomError):
+            connection.output.close(*NO_ROOM)
+            return
+        counter = KafkaClose.REQUEST_TOO_LARGE if isinstance(error, TooLargeError) else self._malformed
+        is_client = self._send is ToUpstream
+        connection.output.close(counter, f"{error} from {connection.client}" if is_client else str(error))
 
     def begin(
         self, later: Later[Result], frame: bytes, done: Callable[[Result, int], None], now_ns: int
@@ -250,7 +290,7 @@ class Backlog:
             self._discharge()
             done(result, now_ns)
             if self.pieces.size:
-                self._read(self.pieces.all(), now_ns)
+                self._read(self.pieces.all(), -1, now_ns)
 
         def wait(waits: Waits, resume: Resume) -> None:
             if self.task is None:
