@@ -113,4 +113,5 @@ class ResponseStream:
 
     def _place(self, entry: Owed, frame: bytes, whole: Buffer, made: Made, now_ns: int) -> None:
         self._outstanding.replace(entry, whole if made is frame else made)
+        # Now, so that the next response is at the head and may pass unread.
         self._connection.output.commands.extend(self._outstanding.release(now_ns))

@@ -424,3 +424,17 @@ def test_an_unexpected_response_closes_the_connection() -> None:
     wire.broker_sends(produced("a", correlation_id=6))
     assert wire.closed is not None
     assert wire.closed.counter == "malformed_response"
+
+
+def test_a_producer_that_waits_to_attach_holds_nothing_once_its_client_is_closed() -> None:
+    bench = Bench(connection_rate_limit=1)
+    first = Wire(bench)
+    first.client_sends(produce({"t": batch(b"x")}))
+    second = Wire(bench, first.shared, peer="10.0.0.2:5000")
+    second.client_sends(produce({"t": batch(b"x")}))
+    held = first.shared.gate("t", False, first.now).state.broker.held
+    assert (second.forwarded(), len(held)) == ([], 1)
+
+    second.session.closed(second.now)
+
+    assert len(held) == 0

@@ -102,15 +102,15 @@ class Fetching:
         cut = _Cut()
         asked_ms = self._shared.wall_ms(asked_ns)
         gates = self._shared.gates.exempt if self._connection.exempt else self._shared.gates.live
-        for topic_place, topic in enumerate(response.topics):
+        for topic_index, topic in enumerate(response.topics):
             if cut.is_enough(_TOPIC_WORK if topic.name in gates else _NEW_TOPIC_WORK):
                 yield
             now_ns = turn.now_ns
             if topic.name in self._refused:
-                yield from self._refuse(topic, topic_place, cut)
+                yield from self._refuse(topic, topic_index, cut)
                 continue
             if topic.name in self._held:
-                yield from self._withhold(topic, topic_place, cut)
+                yield from self._withhold(topic, topic_index, cut)
                 continue
             gate = self._shared.gate(topic.name, self._connection.exempt, now_ns)
             if gate.delay is None and not gate.asks(OperationKind.DISPATCH):
@@ -118,7 +118,7 @@ class Fetching:
                 continue
             if gate.delay is not None:
                 yield from self._note_ends(frame, topic, gate.delay, asked_ms, turn)
-            yield from self._cut_topic(frame, gate, topic, topic_place, cut, turn)
+            yield from self._cut_topic(frame, gate, topic, topic_index, cut, turn)
         if not cut.ends and not cut.errors:
             return frame
         rebuilt = yield from rebuilding_slices(frame, response, cut.ends, cut.errors)
@@ -130,21 +130,21 @@ class Fetching:
         return Held(rebuilt, max(at_ns, now_ns + _SHORTEST_HOLD_NS))
 
     @staticmethod
-    def _refuse(topic: FetchTopic, topic_place: int, cut: "_Cut") -> Slices[None]:
+    def _refuse(topic: FetchTopic, topic_index: int, cut: "_Cut") -> Slices[None]:
         """Refuse a topic that the connection may not consume."""
-        for place in range(len(topic.partitions)):
+        for index in range(len(topic.partitions)):
             if cut.is_enough():
                 yield
-            cut.errors[topic_place, place] = errors.TOPIC_AUTHORIZATION_FAILED
+            cut.errors[topic_index, index] = errors.TOPIC_AUTHORIZATION_FAILED
 
-    def _withhold(self, topic: FetchTopic, topic_place: int, cut: "_Cut") -> Slices[None]:
+    def _withhold(self, topic: FetchTopic, topic_index: int, cut: "_Cut") -> Slices[None]:
         """Withhold a topic whose consumers have to attach one by one."""
-        for place, partition in enumerate(topic.partitions):
+        for index, partition in enumerate(topic.partitions):
             if cut.is_enough():
                 yield
             cut.delivers |= bool(partition.error)
             if partition.records_end > partition.records_start:
-                cut.ends[topic_place, place] = partition.records_start
+                cut.ends[topic_index, index] = partition.records_start
         cut.wait_ns = min(cut.wait_ns, self._held[topic.name][1])
 
     def _note_ends(
@@ -165,7 +165,7 @@ class Fetching:
                     arrivals.note(at, end, end, asked_ms, now_ms, rule.fixed_ms)
 
     def _cut_topic(
-        self, frame: bytes, gate: Gate, topic: FetchTopic, topic_place: int, cut: "_Cut", turn: Turn
+        self, frame: bytes, gate: Gate, topic: FetchTopic, topic_index: int, cut: "_Cut", turn: Turn
     ) -> Slices[None]:
         partitions = yield from self._in_turn(topic, cut)
         if not partitions:  # so nothing is kept for a topic name that a client invents
@@ -173,7 +173,7 @@ class Fetching:
         operation = self._operation(topic.name, turn.now_ns)
         limited = False
         left_out: int | None = None
-        for place, partition in partitions:
+        for index, partition in partitions:
             end = partition.records_start
             if limited:
                 if cut.is_enough():
@@ -181,7 +181,7 @@ class Fetching:
             else:
                 end, limited = yield from self._deliverable(frame, gate, operation, partition, cut, turn)
             if end < partition.records_end:
-                cut.ends[topic_place, place] = end
+                cut.ends[topic_index, index] = end
             if end > partition.records_start:
                 cut.delivers = True
             elif limited and left_out is None:
@@ -215,8 +215,8 @@ class Fetching:
             some = topic.partitions[start : start + ENTRIES_PER_SLICE]
             cut.delivers |= any(partition.error for partition in some)
             partitions += [
-                (place, partition)
-                for place, partition in enumerate(some, start)
+                (index, partition)
+                for index, partition in enumerate(some, start)
                 if partition.records_end > partition.records_start
             ]
         turn = self._turns.get(topic.name)

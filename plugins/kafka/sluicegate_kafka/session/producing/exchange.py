@@ -85,34 +85,33 @@ class Exchange:
             while self._held:
                 yield Until(turn.now_ns + wait_ns)
                 held, self._held = self._held, []
-                again = {place: self._decider.decide(topics[place], acks, turn.now_ns) for place in held}
+                again = {index: self._decider.decide(topics[index], acks, turn.now_ns) for index in held}
                 wait_ns = self._act(again, turn.now_ns)
         except NoRoomError:
             self._refuse_held(turn.now_ns)
         finally:  # the client has disconnected: held topics are discarded, never forwarded
-            for place in self._held:
-                self._decider.abandon(topics[place], turn.now_ns)
-            self._held.clear()
+            for index in self._held:
+                self._decider.abandon(topics[index], turn.now_ns)
         # The response may take long, and needs none of the bytes.
         self._request = self._request._replace(frame=b"", topics=[])
         return Answer(self._response()) if acks != 0 and self._owed == 0 else None
 
     def _act(self, decisions: dict[int, Decision | None], now_ns: int) -> int:
-        """Act on decisions by place; returns how long to wait for those that are held, in ns."""
+        """Act on decisions by topic index; returns how long to wait for those that are held, in ns."""
         passed: list[int] = []
         late: list[int] = []
         shortest_ns = 0
-        for place, decision in decisions.items():
-            topic = self._request.topics[place]
+        for index, decision in decisions.items():
+            topic = self._request.topics[index]
             if decision is None:
-                passed.append(place)
+                passed.append(index)
             elif wait_ns := self._hold.wait_ns(decision, now_ns):
-                self._held.append(place)
+                self._held.append(index)
                 delay_ms = min(_MAX_THROTTLE_MS, decision.delay_ns // 1_000_000)
                 self._throttle_ms = max(self._throttle_ms, delay_ms)
                 shortest_ns = min(shortest_ns or wait_ns, wait_ns)
             elif decision.action is Action.DELAY:
-                late.append(place)
+                late.append(index)
             else:
                 self._reject(topic, decision)
         if late:
@@ -146,30 +145,30 @@ class Exchange:
             self._shared.counts[KafkaEvent.PRODUCE_DROPPED_ACKS_0] += 1
         self._refused.append((topic.name, topic.partitions, code, text))
 
-    def _give_up(self, places: Iterable[int], why: str, now_ns: int) -> None:
+    def _give_up(self, indexes: Iterable[int], why: str, now_ns: int) -> None:
         """Refuse topics that were held too long; the client retries by its own rules."""
-        for place in places:
-            topic = self._request.topics[place]
+        for index in indexes:
+            topic = self._request.topics[index]
             self._decider.abandon(topic, now_ns)
             if self._request.acks != 0:
                 self._shared.client_gaps.postponed(self._connection, topic)
             self._refuse(topic, errors.NOT_ENOUGH_REPLICAS, f"{why} of topic {topic.name}; try again")
 
-    def _forward(self, places: list[int], now_ns: int) -> None:
+    def _forward(self, indexes: list[int], now_ns: int) -> None:
         gaps = self._shared.client_gaps.by_client
         if gaps and (sequences := gaps.get(self._connection.identity)) is not None:
-            for place in places:
-                sequences.passed(self._request.topics[place])
+            for index in indexes:
+                sequences.passed(self._request.topics[index])
         request, head = self._request, self._request.head
-        is_whole = len(places) == len(request.topics)
+        is_whole = len(indexes) == len(request.topics)
         whole = memoryview(request.frame)[head.start - 4 : head.end]
         owed = None
         if request.acks != 0:
             self._owed += 1
-            topics = [request.topics[place] for place in places]
+            topics = [request.topics[index] for index in indexes]
             appends = awaited_appends(self._shared, topics, self._decider.unheard, now_ns)
             owed = Expected(head.correlation_id, partial(self.part, appends))
-        self._connection.send(whole if is_whole else subset_produce(request, places), owed)
+        self._connection.send(whole if is_whole else subset_produce(request, indexes), owed)
 
     def part(self, appends: "Appends | None", frame: bytes, now_ns: int) -> Buffer | None:
         """The broker answered one part; the response is complete when nothing is held or owed."""

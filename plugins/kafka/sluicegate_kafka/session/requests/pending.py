@@ -67,26 +67,26 @@ class Outstanding:
 
         Finished responses before it are skipped: they stay in place and go out first.
         """
-        queue, place = self.queue, self._ahead
-        while place < len(queue):
-            entry = queue[place]
+        queue, index = self.queue, self._ahead
+        while index < len(queue):
+            entry = queue[index]
             if not isinstance(entry, Held):
-                self._ahead = place
+                self._ahead = index
                 return entry
-            place += 1
-        self._ahead = place
+            index += 1
+        self._ahead = index
         return None
 
     def replace(self, entry: Owed, frame: "Buffer | Held | None") -> None:
         """Put the finished response in place of the entry it was expected at, the next that is owed."""
         if self.arrived() != entry:
             raise LookupError("a response is put in the place of one that is not its turn")
-        place = self._ahead
+        index = self._ahead
         if frame is None:
-            del self.queue[place]
+            del self.queue[index]
         else:
-            self.queue[place] = self._charged(frame if isinstance(frame, Held) else Held(frame))
-            self._ahead = place + 1
+            self.queue[index] = self._charged(frame if isinstance(frame, Held) else Held(frame))
+            self._ahead = index + 1
 
     def settle(self, held: Held, frame: Buffer) -> None:
         """The work of a held response has made another one, which waits only for its turn."""
