@@ -1,6 +1,7 @@
 """Which event leads a connection from one state to another."""
 
 import pytest
+from tests.kafka.session.messages import fetch
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate_kafka.session.requests.states import Event, State
@@ -48,3 +49,17 @@ def test_an_event_leads_on_or_changes_nothing(state: State, event: Event) -> Non
     connection.happened(event)
 
     assert connection.state is MOVES[state].get(event, state)
+
+
+def test_a_connection_drains_until_it_is_closed() -> None:
+    wire = Wire(Bench())
+    wire.client_sends(fetch("t"))
+    assert wire.session.connection.state is State.OPEN
+
+    assert wire.session.ending(wire.now) == ()
+    assert wire.session.connection.state is State.DRAINING
+    wire.client_sends(fetch("t"))
+    assert wire.session.connection.state is State.DRAINING
+
+    wire.session.closed(wire.now)
+    assert wire.session.connection.state is State.CLOSED
