@@ -131,11 +131,11 @@ class KafkaFront(BaseFront):
         try:
             groups = await self._upstream.groups_by_topic()
         except BackingOffError as error:  # the broker is not asked as often as clients join
-            self._started.counts[KafkaEvent.GROUP_LISTING_PUT_OFF] += 1
+            self._started.count(KafkaEvent.GROUP_LISTING_PUT_OFF)
             if not self._groups_unknown:
                 self._log_unknown(error)
         except Exception as error:  # noqa: BLE001 - unknown is a state that policies handle
-            self._started.counts[KafkaEvent.GROUP_LISTING_FAILED] += 1
+            self._started.count(KafkaEvent.GROUP_LISTING_FAILED)
             self._log_unknown(error)
         else:
             self._groups_unknown = False

@@ -86,5 +86,5 @@ class Handshake:
         response = unsupported_version_response(api_key, version, correlation_id)
         if response is None:
             raise ProtocolError(f"api key {api_key} version {version} is not offered through the gateway")
-        self._shared.counts[KafkaEvent.UNSUPPORTED_VERSION_REFUSED] += 1
+        self._shared.count(KafkaEvent.UNSUPPORTED_VERSION_REFUSED)
         return Answer(response)

@@ -139,7 +139,7 @@ class RequestStream:
         if self.inflow.task is not None:
             self.inflow.pieces.keep(rest)
         elif len(self._connection.outstanding) >= self._connection.outstanding.most:
-            self._shared.counts[KafkaEvent.REQUESTS_IN_FLIGHT_FULL] += 1
+            self._shared.count(KafkaEvent.REQUESTS_IN_FLIGHT_FULL)
             self.inflow.pause(rest, HALF_SENT, now_ns)
         elif is_turn_over:
             self.inflow.pause(rest, TURN, now_ns)

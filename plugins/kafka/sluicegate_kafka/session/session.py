@@ -61,7 +61,7 @@ class KafkaSession(BaseSession):
     def __init__(self, shared: Shared, peer: str, node: str = "", now_ns: int = 0) -> None:
         self._shared = shared
         most_owed = shared.limits.max_requests_in_flight
-        self.connection = connection = Connection(peer, node, shared.budget, most_owed)
+        self.connection = connection = Connection(peer, node, shared.budget, most_owed, shared.counts)
         self._outstanding = connection.outstanding
         handshake = Handshake(shared, connection)
         self.producing = Producing(shared, connection)

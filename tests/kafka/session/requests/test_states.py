@@ -53,13 +53,17 @@ def test_an_event_leads_on_or_changes_nothing(state: State, event: Event) -> Non
 
 def test_a_connection_drains_until_it_is_closed() -> None:
     wire = Wire(Bench())
+
+    def state() -> State:
+        return wire.session.connection.state
+
     wire.client_sends(fetch("t"))
-    assert wire.session.connection.state is State.OPEN
+    assert state() is State.OPEN
 
     assert wire.session.ending(wire.now) == ()
-    assert wire.session.connection.state is State.DRAINING
+    assert state() is State.DRAINING
     wire.client_sends(fetch("t"))
-    assert wire.session.connection.state is State.DRAINING
+    assert state() is State.DRAINING
 
     wire.session.closed(wire.now)
-    assert wire.session.connection.state is State.CLOSED
+    assert state() is State.CLOSED

@@ -196,7 +196,7 @@ class Fetching:
         connection = self._connection
         names = self.reading.subscriptions(topic, now_ns)
         if len(names) > 1:
-            self._shared.counts[KafkaEvent.FETCH_GROUP_AMBIGUOUS] += 1
+            self._shared.count(KafkaEvent.FETCH_GROUP_AMBIGUOUS)
         operation = self._operations.get(topic)
         if operation is None:
             operation = self._operations[topic] = Operation(OperationKind.DISPATCH, topic)

@@ -61,7 +61,7 @@ class Attempt:
         if refused is None:
             return admitted()
         if refused.action is Action.DELAY:
-            self.shared.counts[self.timed_out] += 1
+            self.shared.count(self.timed_out)
         yield from self.refusing(refused)
         answer = refusal(group_code(refused, self.connection.software))
         if not isinstance(answer, bytes):

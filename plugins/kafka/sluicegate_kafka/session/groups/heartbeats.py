@@ -205,7 +205,7 @@ class Heartbeats:
             self._shared.learned.learn_topic_names((yield from assignments.topic_names_slices(response)))
         is_unknown = any(topic_id not in names for topic_id in unknown)
         if is_unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
-            self._shared.counts[KafkaEvent.ASSIGNED_TOPIC_UNKNOWN] += 1
+            self._shared.count(KafkaEvent.ASSIGNED_TOPIC_UNKNOWN)
         return is_unknown
 
     def _evict(self, assignment: _Assignment) -> None:

@@ -77,8 +77,6 @@ class Exchange:
         :param decisions: the first ones, one for each topic of the request.
         :return: the answer; None if it comes later, or there is none.
         """
-        event = KafkaEvent.PRODUCE_SPLIT if len(decisions) > 1 else KafkaEvent.PRODUCE_HELD_OR_REFUSED
-        self._shared.counts[event] += 1
         topics, acks = self._request.topics, self._request.acks
         try:
             wait_ns = self._act(dict(enumerate(decisions)), turn.now_ns)
@@ -118,7 +116,7 @@ class Exchange:
             self._give_up(
                 late, f"held for {self._shared.limits.max_hold_ns // 1_000_000} ms by limits", now_ns
             )
-            self._shared.counts[KafkaEvent.PRODUCE_HOLD_TIMED_OUT] += 1
+            self._shared.count(KafkaEvent.PRODUCE_HOLD_TIMED_OUT)
         if passed:
             self._forward(passed, now_ns)
         return shortest_ns
@@ -142,7 +140,7 @@ class Exchange:
 
     def _refuse(self, topic: ProduceTopic, code: int, text: str) -> None:
         if self._request.acks == 0:
-            self._shared.counts[KafkaEvent.PRODUCE_DROPPED_ACKS_0] += 1
+            self._shared.count(KafkaEvent.PRODUCE_DROPPED_ACKS_0)
         self._refused.append((topic.name, topic.partitions, code, text))
 
     def _give_up(self, indexes: Iterable[int], why: str, now_ns: int) -> None:
@@ -191,7 +189,7 @@ class Exchange:
         """Refuse the held topics for lack of memory; the client retries."""
         self._give_up(self._held, "too many bytes are held already to wait for limits", now_ns)
         self._held.clear()
-        self._shared.counts[KafkaEvent.PRODUCE_NOT_HELD_FOR_BUDGET] += 1
+        self._shared.count(KafkaEvent.PRODUCE_NOT_HELD_FOR_BUDGET)
 
 
 class Appends:
@@ -230,7 +228,7 @@ class Appends:
             records, _, stamped_ms, _ = measure_records(topic.frame, *span)
             self._batches[topic.name, partition] = records, delay_ms, is_idempotent
             if stamped_ms < self._asked_ms - behind_ms:
-                self._shared.counts[KafkaEvent.PRODUCE_BACK_DATED] += 1
+                self._shared.count(KafkaEvent.PRODUCE_BACK_DATED)
 
     def learn(self, frame: bytes, version: int, now_ns: int) -> None:
         """Read the offsets that the broker assigned, and whom it refuses.

@@ -132,7 +132,7 @@ class Inspection:
                 request.topics[index] = topic._replace(inspected=inspected)
                 was_needed = True
         if was_needed:
-            self._shared.counts[KafkaEvent.PRODUCE_INSPECTED] += 1
+            self._shared.count(KafkaEvent.PRODUCE_INSPECTED)
 
     def _inspected(self, topic: ProduceTopic, limit: int) -> Work[Inspected]:
         """Measure all batches of a topic."""
@@ -206,7 +206,7 @@ class Inspection:
 
 def refuse_for_now(shared: Shared, connection: Connection, request: ProduceRequest) -> Answer | None:
     """Refuse a request that cannot be inspected or buffered now, with an error that its client retries."""
-    shared.counts[KafkaEvent.INSPECTION_FAILED] += 1
+    shared.count(KafkaEvent.INSPECTION_FAILED)
     if request.acks == 0:
         return None
     text = "the records cannot be inspected at the moment; try again"

@@ -30,6 +30,7 @@ from sluicegate_kafka.codec.produce_responses import (
 )
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
+from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.producing.exchange import Appends, Exchange, Unheard, awaited_appends
 from sluicegate_kafka.session.producing.inspecting import Inspection, Measuring, NotNowError, refuse_for_now
 from sluicegate_kafka.session.producing.repeated import Attached, Repeated, is_repeatable
@@ -124,10 +125,9 @@ class Producing:
         decision = decision or self.decide(request.topics[0], request.acks, now_ns)
         if decision is None:
             return self._pass(request, now_ns, is_single=True)
-        exchange = Exchange(
-            self._shared, self._connection, self, request, Hold(self._shared.limits.max_hold_ns)
-        )
-        return partial(exchange.work, [decision])
+        self._connection.output.count(KafkaEvent.PRODUCE_HELD_OR_REFUSED)
+        hold = Hold(self._shared.limits.max_hold_ns)
+        return partial(Exchange(self._shared, self._connection, self, request, hold).work, [decision])
 
     def _slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[Decided]:
         yield from self.measuring.slice.end()
@@ -162,6 +162,9 @@ class Producing:
             return refuse_for_now(self._shared, self._connection, request)
         if request.frame is original and not any(decisions):
             return self._pass(request, turn.now_ns, is_single=len(topics) == 1)
+        is_split = len(topics) > 1
+        event = KafkaEvent.PRODUCE_SPLIT if is_split else KafkaEvent.PRODUCE_HELD_OR_REFUSED
+        self._connection.output.count(event)
         exchange = Exchange(
             self._shared, self._connection, self, request, Hold(self._shared.limits.max_hold_ns)
         )

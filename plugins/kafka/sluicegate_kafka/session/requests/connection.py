@@ -1,5 +1,6 @@
 """State of one connection that its handlers share, and its one way to wait."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.work import Ask, Resume, Running, Task, Until, Waits, Work
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.request_sizes import TooLargeError
-from sluicegate_kafka.events import KafkaClose
+from sluicegate_kafka.events import KafkaClose, KafkaEvent
 from sluicegate_kafka.session.requests.outcomes import Expected, Later, Owed, Result
 from sluicegate_kafka.session.requests.pending import Outstanding
 from sluicegate_kafka.session.requests.states import NEXT, Event, State
@@ -62,17 +63,25 @@ def check_topics(count: int) -> None:
 
 
 class Output:
-    """What one connection has for its gateway."""
+    """What one connection has for its gateway.
 
-    __slots__ = ("closing", "commands", "injected")
+    :param counts: events of all connections, by name.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_counts", "closing", "commands", "injected")
+
+    def __init__(self, counts: Counter[str]) -> None:
+        self._counts = counts
         self.commands: list[Command] = []
         """In order; the session takes them out."""
         self.closing: Close | None = None
         """Comes after everything else."""
         self.injected: list[Buffer] = []
         """Requests of the gateway's making, which go upstream between the client's."""
+
+    def count(self, event: KafkaEvent) -> None:
+        """Count an event."""
+        self._counts[str(event)] += 1
 
     def close(self, counter: CloseReason, detail: str) -> None:
         """Close the connection; the first reason counts."""
@@ -91,6 +100,7 @@ class Connection:
     :param node: name of the listener that it came to.
     :param budget: bytes that all clients may hold together.
     :param most_owed: how many responses may be owed before no further request is read.
+    :param counts: as for `Output`.
     """
 
     __slots__ = (
@@ -108,7 +118,7 @@ class Connection:
         "state",
     )
 
-    def __init__(self, peer: str, node: str, budget: Budget, most_owed: int) -> None:
+    def __init__(self, peer: str, node: str, budget: Budget, most_owed: int, counts: Counter[str]) -> None:
         self.peer = peer
         self.node = node
         """The listener that it came to: each stands for one node, or for bootstrapping."""
@@ -123,7 +133,7 @@ class Connection:
         """Name of the client library, as it says itself (KIP-511); empty for old clients."""
         self.outstanding = Outstanding(budget, most_owed)
         """Responses that are owed to the client."""
-        self.output = Output()
+        self.output = Output(counts)
         self.questions: Questions[Resume] = Questions()
         """Questions to the front."""
         self.due: list[tuple[int, Resume]] = []

@@ -17,8 +17,8 @@ from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.shared.audiences import Audiences
 from sluicegate_kafka.session.shared.client_gaps import ClientGaps
 from sluicegate_kafka.session.shared.learned import Learned
-from sluicegate_kafka.session.shared.limits import Limits, Policed
 from sluicegate_kafka.session.shared.plain_producers import PlainProducers
+from sluicegate_kafka.session.shared.policed import Limits, Policed
 
 _MAX_TOPIC_NAME = 249
 """Characters of a topic's name, as brokers have it."""
@@ -67,10 +67,14 @@ class Shared:
             principal = connection.principal
             connection.accepted(principal, exempt=principal != ANONYMOUS and self.is_exempt(principal))
 
+    def count(self, event: KafkaEvent) -> None:
+        """Count an event."""
+        self.counts[str(event)] += 1
+
     def count_unknown(self, api_key: int) -> None:
         """Count a request if its API key is unknown."""
         if api_key > 200 or api_key < 0:
-            self.counts[KafkaEvent.UNKNOWN_API_PASSED] += 1
+            self.count(KafkaEvent.UNKNOWN_API_PASSED)
 
     def counters(self) -> Mapping[str, int]:
         """Event counters by name."""
