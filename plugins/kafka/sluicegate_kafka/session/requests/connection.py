@@ -302,16 +302,23 @@ class Inflow:
             if self.pieces.size:
                 self._read(self.pieces.all(), -1, now_ns)
 
+        has_room = False
+
         def wait(waits: Waits, resume: Resume) -> None:
+            nonlocal has_room
             if self.task is None:
-                if not self._budget.take(len(frame)):
+                has_room = self._budget.take(len(frame))
+                if not has_room:
                     return  # it asks for nothing: see below
-                self.task, self._charged = task, len(frame)
             self._connection.wait(waits, partial(self._go_on, resume))
 
+        # No function here refers to the task: such a cycle would be left to the garbage collector each time.
         task: Task[Result] = Task(wait, end, now_ns)
         made = task.begin(later(task))
-        if made is not task or self.task is task:
+        if made is not task:
+            return made
+        if has_room:
+            self.task, self._charged = task, len(frame)
             return made
         try:
             return task.go_on(now_ns, NoRoomError())
