@@ -20,7 +20,7 @@ def _session(policies: Mapping[str, PolicyValue]) -> Timed:
     entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
     config = KafkaConfig.model_validate(entry)
     shared = Shared(config, Services(policies), Nodes(config))
-    shared.listing.learned({}, NOW_NS, NOW_NS)
+    shared.learned.listing.learned({}, NOW_NS, NOW_NS)
     return Timed(KafkaSession(shared, "10.0.0.1:5000", "node-1", NOW_NS))
 
 

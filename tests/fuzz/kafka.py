@@ -183,7 +183,7 @@ class KafkaEnds:
         if chance.random() < 0.1:
             return OSError("no answer")
         groups = {topic: {"g1", "g2"} for topic in chance.sample(TOPICS, 2)}
-        shared.listing.learned(groups if chance.random() < 0.8 else None, now_ns, now_ns)
+        shared.learned.listing.learned(groups if chance.random() < 0.8 else None, now_ns, now_ns)
         return None
 
 

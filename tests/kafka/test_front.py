@@ -138,7 +138,7 @@ async def test_concurrent_questions_share_one_request_to_the_broker(monkeypatch:
     told.set()
     await asyncio.gather(*others)
     assert asked == 1
-    assert front._started.listing.fresh("t", now_ns)
+    assert front._started.learned.listing.fresh("t", now_ns)
     await front.answer(ListGroups())
     assert asked == 2
     await front.stop()

@@ -139,7 +139,7 @@ class KafkaFront(BaseFront):
             self._log_unknown(error)
         else:
             self._groups_unknown = False
-        self._started.listing.learned(groups, asked_ns, time.monotonic_ns())
+        self._started.learned.listing.learned(groups, asked_ns, time.monotonic_ns())
 
     def _log_unknown(self, error: Exception) -> None:
         self._groups_unknown = True

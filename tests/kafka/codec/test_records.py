@@ -9,6 +9,7 @@ from kio.records.schema import NewRecordBatch
 from tests.kafka.codec.entities import BATCHES, write_record_batch
 
 from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.produce_requests import measure_records
 from sluicegate_kafka.codec.records import (
     BATCH_OVERHEAD,
     CONTROL,
@@ -16,7 +17,6 @@ from sluicegate_kafka.codec.records import (
     Batch,
     batch_payload_size,
     headers_size,
-    measure_records,
     read_varint,
     record_head,
     walk_batches,

@@ -21,7 +21,7 @@ from tests.kafka.session.messages import (
 from tests.kafka.session.wire import Bench, Wire, request, response
 
 from sluicegate_kafka.session.fetching import fetched_topics
-from sluicegate_kafka.session.shared import shared
+from sluicegate_kafka.session.shared import client_gaps
 
 NOT_ENOUGH_REPLICAS = 19
 LEAVE = 13
@@ -116,14 +116,16 @@ def test_countless_producer_ids_do_not_accumulate() -> None:
 
 
 def test_gaps_of_all_clients_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_MAX_GAPS", 2)
+    monkeypatch.setattr(client_gaps, "_MAX_GAPS", 2)
     first = Wire(Bench(max_message_size=10))
     wires = [first, *(Wire(Bench(), first.shared, peer=f"10.0.0.{host}:5000") for host in (2, 3, 4))]
     too_large = batch(b"x" * 11, producer_id=5, sequence=1)
     for wire in (*wires[:3], first, wires[3]):
         wire.client_sends(produce({"t": too_large}))
     kept = [wire.session.connection.identity for wire in (wires[2], first, wires[3])]
-    assert list(first.shared.sequences) == kept, "the client whose last refusal is oldest is forgotten first"
+    assert list(first.shared.client_gaps.by_client) == kept, (
+        "the client whose last refusal is oldest is forgotten first"
+    )
 
 
 def test_fetched_topics_that_do_not_exist_are_forgotten() -> None:

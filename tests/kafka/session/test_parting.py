@@ -39,7 +39,7 @@ def most_when_it_ends(wire: Wire) -> int:
 
 def member(wire: Wire) -> None:
     """A group member of all topics joins."""
-    wire.shared.listing.learned({}, wire.now, wire.now)
+    wire.shared.learned.listing.learned({}, wire.now, wire.now)
     wire.client_sends(raw.join("", TOPICS))
     wire.take_turns()
 
@@ -66,7 +66,7 @@ def test_producers_leave_in_slices() -> None:
 def test_idle_producers_are_released_in_slices() -> None:
     wire = producer()
     release, _ = wire.shared.releases[wire.session.connection]
-    idle_ns = wire.now + wire.shared.producer_idle_ns + 1
+    idle_ns = wire.now + wire.shared.limits.producer_idle_ns + 1
     assert 0 < most_in_a_slice(wire, release(idle_ns)) <= MOST
 
 
@@ -77,8 +77,44 @@ def test_idle_consumers_are_released_in_slices() -> None:
         wire.take_turns()
     _, release = wire.shared.releases[wire.session.connection]
     at_once(release(wire.now))
-    idle_ns = wire.now + wire.shared.producer_idle_ns + 1
+    idle_ns = wire.now + wire.shared.limits.producer_idle_ns + 1
     assert 0 < most_in_a_slice(wire, release(idle_ns), left=1) <= MOST
+
+
+def test_a_consumer_that_fetches_a_topic_again_is_idle_anew_from_then_on() -> None:
+    wire = Wire(Bench(max_consumers_per_topic=5))
+    _, release = wire.shared.releases[wire.session.connection]
+    idle_ns = wire.shared.limits.producer_idle_ns
+    number = 0
+
+    def fetches(*topics: str) -> int:
+        nonlocal number
+        number += 1
+        wire.client_sends(fetch(*topics, correlation_id=number))
+        at_once(release(wire.now))
+        return attached(wire)
+
+    assert fetches("t", "u") == 2
+    assert fetches("t") == 2
+    wire.now += idle_ns
+    assert fetches("t", "u") == 2
+    assert fetches("t") == 2
+    wire.now += idle_ns
+    assert fetches("t") == 2
+    wire.now += 1
+    assert fetches("t") == 1
+
+
+def test_nothing_is_kept_of_an_idle_producer_whose_broker_has_never_answered() -> None:
+    wire = Wire(Bench(max_producers_per_topic=5))
+    wire.client_sends(produce({"t": batch(b"x")}, acks=0))
+    release, _ = wire.shared.releases[wire.session.connection]
+    assert wire.session.producing.unheard
+
+    at_once(release(wire.now + wire.shared.limits.producer_idle_ns + 1))
+
+    assert attached(wire) == 0
+    assert not wire.session.producing.unheard
 
 
 def test_a_member_that_joins_again_by_another_connection_meanwhile_is_counted_once() -> None:

@@ -50,11 +50,12 @@ class Wire(SessionWire[KafkaSession]):
         self.nodes = Nodes(config)
         self.shared = shared or Shared(config, bench, self.nodes)
         super().__init__(KafkaSession(self.shared, peer, node, START))
-        self.session.connection.software = software
+        connection = self.session.connection
+        connection.names_software(software)
         if software:
-            self.session.connection.client_id = "app"
-            self.shared.named(self.session.connection)
-            self.session.connection.client_id = ""
+            connection.names_itself("app")
+            self.shared.client_gaps.named(connection)
+            connection.names_itself("")
 
     @property
     def paused(self) -> bool:

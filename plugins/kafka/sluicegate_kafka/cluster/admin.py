@@ -133,8 +133,8 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
         :raises aiokafka.errors.KafkaError: if the broker does not answer.
         """
         # Not aiokafka's `describe_cluster`, which also lists all topics, and there may be thousands.
-        told: Any = await self._send_request(_AskRights())
-        return [node_id for node_id, *_ in told.brokers]
+        response: Any = await self._send_request(_AskRights())
+        return [node_id for node_id, *_ in response.brokers]
 
     async def log_dirs(self, node_id: int, partitions: Iterable[Partition] = ()) -> list[LogDir]:
         """The log directories of a broker.
@@ -191,18 +191,18 @@ class Admin(AIOKafkaAdminClient):  # type: ignore[misc]
         :raises aiokafka.errors.KafkaError: if a broker does not answer, or refuses one of them.
         """
         wanted = [ConfigResource(kind, name, dict.fromkeys(keys)) for name in names]
-        told = await self.describe_configs(wanted)
-        return {name: found for response in told for name, found in configs_of(response.resources)}
+        described = await self.describe_configs(wanted)
+        return {name: value for response in described for name, value in configs_of(response.resources)}
 
     async def client_quotas(self) -> list[tuple[Mapping[str, str | None], Mapping[str, float]]]:
         """All client quotas: types and names of each entity, None for a default, with its values.
 
         :raises aiokafka.errors.KafkaError: if the broker does not answer, or refuses.
         """
-        told: Any = await self._send_request(DescribeClientQuotasRequest([], strict=False))
-        if told.error_code != errors.NONE:
-            raise for_code(told.error_code)("client quotas")
-        return [(dict(entity), dict(values)) for entity, values in told.entries]
+        response: Any = await self._send_request(DescribeClientQuotasRequest([], strict=False))
+        if response.error_code != errors.NONE:
+            raise for_code(response.error_code)("client quotas")
+        return [(dict(entity), dict(values)) for entity, values in response.entries]
 
     async def make_compacted(self, topic: str) -> None:
         """Make a compacted topic of one partition, unless it is there.

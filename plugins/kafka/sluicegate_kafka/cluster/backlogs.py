@@ -119,8 +119,8 @@ async def _sizes(admin: Any, partitions: Collection[tuple[str, int]]) -> dict[tu
     """Bytes of each partition: the largest of its replicas, which is at least the leader's size."""
     nodes = await admin.node_ids()
     sizes: dict[tuple[str, int], int] = {}
-    for found in await asyncio.gather(*(admin.log_dirs(node, partitions) for node in nodes)):
-        for each in found:
+    for dirs in await asyncio.gather(*(admin.log_dirs(node, partitions) for node in nodes)):
+        for each in dirs:
             for partition, size in each.sizes.items():
                 sizes[partition] = max(size, sizes.get(partition, 0))
     return sizes

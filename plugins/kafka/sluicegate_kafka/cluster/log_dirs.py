@@ -126,7 +126,7 @@ def log_dirs(response: Any) -> list[LogDir]:
     """
     if response.error_code != errors.NONE:
         raise for_code(response.error_code)("DescribeLogDirs")
-    found = []
+    dirs = []
     for code, path, topics, total, usable, _ in response.results:
         if code != errors.NONE or total < 0 or usable < 0:
             raise OfflineLogDirError(
@@ -138,5 +138,5 @@ def log_dirs(response: Any) -> list[LogDir]:
             for number, size, _, is_future, _ in partitions
             if not is_future
         }
-        found.append(LogDir(path, total, usable, sizes))
-    return found
+        dirs.append(LogDir(path, total, usable, sizes))
+    return dirs

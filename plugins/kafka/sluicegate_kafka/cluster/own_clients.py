@@ -91,10 +91,10 @@ async def _resolved(host: str, port: int) -> list[str]:
     """Addresses of a host; none if it has no name."""
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port)
+        addresses = await loop.getaddrinfo(host, port)
     except (OSError, UnicodeError):
         return []  # nothing can connect to it either
-    return list({str(each[4][0]): None for each in found})
+    return list({str(each[4][0]): None for each in addresses})
 
 
 def _listening(config: KafkaConfig) -> list[tuple[str, int]]:

@@ -107,8 +107,8 @@ def _reason(error: BaseException) -> str:
 async def _of_brokers(admin: Any, nodes: Sequence[int]) -> Iterable[OwnSetting]:
     from aiokafka.admin.config_resource import ConfigResourceType
 
-    found = await admin.configs(ConfigResourceType.BROKER, map(str, nodes), _OF_BROKERS)
-    return broker_settings(found)
+    configs = await admin.configs(ConfigResourceType.BROKER, map(str, nodes), _OF_BROKERS)
+    return broker_settings(configs)
 
 
 def broker_settings(configs: Mapping[str, Iterable[Config]]) -> list[OwnSetting]:
@@ -135,11 +135,11 @@ async def _of_topics(admin: Any) -> Iterable[OwnSetting]:
     from aiokafka.admin.config_resource import ConfigResourceType
 
     names = await admin.topic_names()
-    found: list[OwnSetting] = []
+    settings: list[OwnSetting] = []
     for begin in range(0, len(names), _TOPICS_AT_ONCE):
         asked = names[begin : begin + _TOPICS_AT_ONCE]
-        found += topic_settings(await admin.configs(ConfigResourceType.TOPIC, asked, _OF_TOPICS))
-    return found
+        settings += topic_settings(await admin.configs(ConfigResourceType.TOPIC, asked, _OF_TOPICS))
+    return settings
 
 
 def topic_settings(configs: Mapping[str, Iterable[Config]]) -> Iterator[OwnSetting]:

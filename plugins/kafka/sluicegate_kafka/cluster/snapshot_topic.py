@@ -81,8 +81,8 @@ class SnapshotTopic:
             await self._read_on(consumer, numbers)
         finally:
             await consumer.stop()
-        found, self._found, self._volumes = self._found, {}, 0
-        return found
+        snapshot, self._found, self._volumes = self._found, {}, 0
+        return snapshot
 
     async def _read_on(self, consumer: Any, numbers: Sequence[int]) -> None:
         from aiokafka import TopicPartition

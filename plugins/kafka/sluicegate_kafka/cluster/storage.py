@@ -43,11 +43,11 @@ class ClusterVolumes:
         async def ask(admin: Admin, node: int) -> BrokerUsage:
             try:
                 async with asyncio.timeout(self._patience_s):
-                    found = await admin.log_dirs(node)
+                    dirs = await admin.log_dirs(node)
             except TimeoutError:
                 raise TimeoutError(f"no answer within {self._patience_s:g} s") from None
             volumes = tuple(
-                Volume(each.path, each.total_bytes, each.total_bytes - each.usable_bytes) for each in found
+                Volume(each.path, each.total_bytes, each.total_bytes - each.usable_bytes) for each in dirs
             )
             return BrokerUsage(volumes, self._context.wall_ms())
 

@@ -66,12 +66,12 @@ class Upstream:
         """
         async with self._asking() as admin:
             committed = await admin.committed()
-        found: dict[str, set[str]] = {}
+        by_topic: dict[str, set[str]] = {}
         for group, offsets in committed.items():
             for topic in {topic for topic, _ in offsets}:
-                found.setdefault(topic, set()).add(group)
+                by_topic.setdefault(topic, set()).add(group)
             await asyncio.sleep(0)  # each group may have thousands of partitions
-        return found
+        return by_topic
 
     @asynccontextmanager
     async def _asking(self) -> AsyncIterator[Any]:

@@ -85,7 +85,7 @@ def assignment_slices(assignment: bytes) -> Slices[Partitions]:
         return {}
     cursor = Cursor(assignment, 0, flexible=False)
     cursor.i16()  # version
-    found: dict[str, frozenset[int]] = {}
+    by_topic: dict[str, frozenset[int]] = {}
     left, read = MAX_PARTITIONS, 0
     for _ in range(cursor.array_length()):
         topic = cursor.string()
@@ -102,8 +102,8 @@ def assignment_slices(assignment: bytes) -> Slices[Partitions]:
             if start:
                 yield
             partitions.update(cursor.i32s(min(count - start, ENTRIES_PER_SLICE)))
-        found[topic] = frozenset(partitions)
-    return found
+        by_topic[topic] = frozenset(partitions)
+    return by_topic
 
 
 @guarded_slices
@@ -123,14 +123,14 @@ def heartbeat_assignment_slices(frame: bytes, version: int) -> Slices[Partitions
     cursor.skip(4 + 4)  # member epoch, interval
     if cursor.i8() < 0:
         return None
-    found: dict[bytes, frozenset[int]] = {}
+    by_id: dict[bytes, frozenset[int]] = {}
     for read in range(cursor.array_length()):
         if read % ENTRIES_PER_SLICE == ENTRIES_PER_SLICE - 1:
             yield
         topic_id = _topic_id(cursor)
-        found[topic_id] = frozenset(cursor.i32s(cursor.array_length()))
+        by_id[topic_id] = frozenset(cursor.i32s(cursor.array_length()))
         cursor.tags()
-    return found
+    return by_id
 
 
 def leave_by_heartbeat(
@@ -185,14 +185,14 @@ def topic_names_slices(frame: bytes) -> Slices[Mapping[bytes, str]]:
         cursor.tags()
     cursor.nullable_string()  # cluster id
     cursor.i32()  # controller
-    found: dict[bytes, str] = {}
+    names: dict[bytes, str] = {}
     read = 0
     for _ in range(cursor.array_length()):
         error = cursor.i16()
         name = cursor.nullable_string()
         topic_id = _topic_id(cursor)
         if error == 0 and name is not None:
-            found[topic_id] = name
+            names[topic_id] = name
         cursor.i8()  # internal
         partitions = cursor.array_length()
         read += 1 + 4 * partitions  # each has three lists
@@ -200,7 +200,7 @@ def topic_names_slices(frame: bytes) -> Slices[Mapping[bytes, str]]:
             read = 0
             yield
         _skip_partitions(cursor, partitions)
-    return found
+    return names
 
 
 def _skip_partitions(cursor: Cursor, count: int) -> None:

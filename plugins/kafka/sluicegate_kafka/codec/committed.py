@@ -42,22 +42,22 @@ def committed_offsets_slices(frame: bytes, version: int, group: str) -> Slices[M
     if version < FIRST_OF_SEVERAL_GROUPS:
         offsets, _ = yield from _topics(cursor, version, 0)
         return {group: offsets}
-    found: dict[str, Offsets] = {}
+    by_group: dict[str, Offsets] = {}
     read = 0
     for _ in range(cursor.array_length()):
         name = cursor.string()
         read += 1
         if read % ENTRIES_PER_SLICE == 0:
             yield
-        found[name], read = yield from _topics(cursor, version, read)
+        by_group[name], read = yield from _topics(cursor, version, read)
         cursor.i16()  # error
         cursor.tags()
-    return found
+    return by_group
 
 
 def _topics(cursor: Cursor, version: int, read: int) -> Slices[tuple[Offsets, int]]:
     """The offsets of one group, and how many entries were read with it; `read` were before it."""
-    found: dict[tuple[str, int], int] = {}
+    offsets: dict[tuple[str, int], int] = {}
     for _ in range(cursor.array_length()):
         topic = cursor.string()
         read += 1
@@ -69,10 +69,10 @@ def _topics(cursor: Cursor, version: int, read: int) -> Slices[tuple[Offsets, in
                 cursor.i32()  # leader epoch
             cursor.nullable_string()  # metadata
             if cursor.i16() == 0 and offset >= 0:
-                found[topic, index] = offset
+                offsets[topic, index] = offset
             cursor.tags()
             read += 1
             if read % ENTRIES_PER_SLICE == 0:
                 yield
         cursor.tags()
-    return found, read
+    return offsets, read

@@ -112,11 +112,11 @@ def _partitions(cursor: Cursor, partition: struct.Struct, count: int) -> list[tu
         cursor.skip(count * size)
         return list(partition.iter_unpack(memoryview(buffer)[at : cursor.at]))
     unpack = partition.unpack_from
-    found: list[tuple[int, int]] = []
+    partitions: list[tuple[int, int]] = []
     for _ in range(count):
         index, offset = unpack(buffer, at)
-        found.append((index, offset))
+        partitions.append((index, offset))
         at += size
         at = at + 1 if buffer[at] == 0 else skip_tags(buffer, at)
     cursor.at = at
-    return found
+    return partitions

@@ -15,7 +15,7 @@ from sluicegate_kafka.codec.primitives import (
     with_length,
     write_array_length,
 )
-from sluicegate_kafka.codec.records import measure_records
+from sluicegate_kafka.codec.records import LOG_OVERHEAD, MAGIC, MAX_BATCHES, batch_payload_size, walk_batches
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 
 _, _HIGHEST, FIRST_FLEXIBLE = READ[ApiKey.PRODUCE]
@@ -28,6 +28,8 @@ _ACKS = struct.Struct(">h4x").unpack_from
 """The time-out behind it is skipped."""
 _i16 = struct.Struct(">h").unpack_from
 _i32 = struct.Struct(">i").unpack_from
+_measured = struct.Struct(">8xi4xb18xqq6xi").unpack_from
+"""Of a batch: length, magic, max timestamp, producer id, record count."""
 _INDEX_SIZE = struct.Struct(">ii").unpack_from
 
 
@@ -359,4 +361,34 @@ def subset_produce(request: ProduceRequest, keep: Sequence[int]) -> bytes:
             *(view[topics[place].start : topics[place].end] for place in keep),
             view[request.topics_end : head.end],
         ]
+    )
+
+
+def measure_records(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:
+    """What one partition of a Produce request holds.
+
+    :return: records, payload bytes of the largest batch, the latest timestamp (ms; -1 for none), and the
+        producer id of the first batch (-1 for none).
+    :raises ProtocolError: when batches do not fill the record set exactly.
+    :raises struct.error: when the buffer ends inside a header.
+    """
+    if start == end:
+        return 0, 0, -1, -1
+    length, magic, timestamp, producer, count = _measured(buffer, start)
+    if length + LOG_OVERHEAD == end - start and magic == MAGIC and count >= 0 and length >= 49:
+        return count, length - 49, timestamp, producer
+    return _measure_many(buffer, start, end)
+
+
+def _measure_many(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:
+    """The same for several batches, or a malformed one."""
+    batches = walk_batches(buffer, start, end, MAX_BATCHES)
+    last = batches[-1] if batches else None
+    if last is None or last.offset + last.size != end:
+        raise ProtocolError(f"batches do not fill a record set of {end - start} bytes")
+    return (
+        sum(batch.record_count for batch in batches),
+        max(map(batch_payload_size, batches)),
+        max(batch.max_timestamp for batch in batches),
+        batches[0].producer_id,
     )

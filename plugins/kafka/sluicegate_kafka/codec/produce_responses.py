@@ -123,28 +123,28 @@ def unauthorized(frame: bytes, version: int) -> set[str]:
     """
     check_version(ApiKey.PRODUCE, version)
     cursor = response_body(frame, ApiKey.PRODUCE, version)
-    found: set[str] = set()
+    topics: set[str] = set()
     for _ in range(cursor.array_length()):
         topic = cursor.string()
         for _ in range(cursor.array_length()):
             if _STORED(frame, cursor.at)[1] in _UNAUTHORIZED:
-                found.add(topic)
+                topics.add(topic)
             _skip_partition(cursor, version)
         cursor.tags()
-    return found
+    return topics
 
 
 def _tagged(cursor: Cursor) -> list[tuple[int, int, int, int]]:
     """The tagged fields that come next, as tag, offset of the size, start and end of the value."""
-    found: list[tuple[int, int, int, int]] = []
+    fields: list[tuple[int, int, int, int]] = []
     if cursor.flexible:
         for _ in range(cursor.uvarint()):
             tag, size_offset = cursor.uvarint(), cursor.at
             size = cursor.uvarint()
             start = cursor.at
             cursor.skip(size)
-            found.append((tag, size_offset, start, cursor.at))
-    return found
+            fields.append((tag, size_offset, start, cursor.at))
+    return fields
 
 
 def has_node_endpoints(frame: bytes, version: int) -> bool:
@@ -205,14 +205,14 @@ def merge_produce_responses(
     """
     flexible = version >= FIRST_FLEXIBLE
     parts: list[bytes | memoryview] = [response_head(ApiKey.PRODUCE, version, correlation_id)]
-    found = [scan_produce_response(frame, version) for frame in frames]
-    parts.append(write_array_length(sum(each.topic_count for each in found) + len(refused), flexible))
-    for frame, each in zip(frames, found, strict=True):
+    scanned = [scan_produce_response(frame, version) for frame in frames]
+    parts.append(write_array_length(sum(each.topic_count for each in scanned) + len(refused), flexible))
+    for frame, each in zip(frames, scanned, strict=True):
         parts.append(memoryview(frame)[each.topics_start : each.topics_end])
     parts += [_refused_topic(version, flexible, each) for each in refused]
-    parts.append(_pack_i32(max([throttle_ms, *(each.throttle_ms for each in found)])))
+    parts.append(_pack_i32(max([throttle_ms, *(each.throttle_ms for each in scanned)])))
     if flexible:
-        parts.append(_merged_tags(frames, found))
+        parts.append(_merged_tags(frames, scanned))
     return with_length(parts)
 
 
@@ -231,11 +231,11 @@ def _refused_topic(version: int, flexible: bool, refused: Refused) -> bytes:
     return b"".join(parts)
 
 
-def _merged_tags(frames: Sequence[bytes], found: Sequence[ProduceResponse]) -> bytes:
+def _merged_tags(frames: Sequence[bytes], scanned: Sequence[ProduceResponse]) -> bytes:
     """All tagged fields; broker addresses of several answers become one field."""
     endpoints: dict[int, bytes] = {}
     others: dict[int, bytes] = {}
-    for frame, each in zip(frames, found, strict=True):
+    for frame, each in zip(frames, scanned, strict=True):
         for tag, _, start, end in each.tags:
             if tag == _ENDPOINTS_TAG:
                 endpoints.update(_endpoints_by_node(frame, start))

@@ -20,7 +20,7 @@ MAX_BATCHES: Final = 16
 """Batches in one partition of a Produce request; brokers take a single one from version 3 on."""
 MAX_HEADERS: Final = 1_000
 """Headers of one record that are added up."""
-_LOG_OVERHEAD = 12
+LOG_OVERHEAD = 12
 """Base offset and length: what the length field does not count."""
 _MAGIC_AT = 16
 MAGIC: Final = 2
@@ -31,8 +31,6 @@ SMALLEST_RECORD: Final = 6
 
 # length, magic, attributes, max timestamp, producer id, record count
 _HEADER = struct.Struct(">8xi4xb4xh12xqq6xi").unpack_from
-# length, magic, max timestamp, producer id, record count
-_MEASURED = struct.Struct(">8xi4xb18xqq6xi").unpack_from
 
 
 class Batch(NamedTuple):
@@ -84,7 +82,7 @@ def iter_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -
         if end - start < BATCH_OVERHEAD:
             return
         length, magic, attributes, timestamp, producer, count = _HEADER(buffer, start)
-        size = length + _LOG_OVERHEAD
+        size = length + LOG_OVERHEAD
         if size < BATCH_OVERHEAD or magic != MAGIC or count < 0:
             raise ProtocolError(f"a batch of {size} bytes, {count} records and magic {magic}")
         if size > end - start:
@@ -94,36 +92,6 @@ def iter_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -
         most -= 1
         yield _make((start, size, timestamp, attributes, producer, count, magic))
         start += size
-
-
-def measure_records(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:
-    """What one partition of a Produce request holds.
-
-    :return: records, payload bytes of the largest batch, the latest timestamp (ms; -1 for none), and the
-        producer id of the first batch (-1 for none).
-    :raises ProtocolError: when batches do not fill the record set exactly.
-    :raises struct.error: when the buffer ends inside a header.
-    """
-    if start == end:
-        return 0, 0, -1, -1
-    length, magic, timestamp, producer, count = _MEASURED(buffer, start)
-    if length + _LOG_OVERHEAD == end - start and magic == MAGIC and count >= 0 and length >= 49:
-        return count, length - 49, timestamp, producer
-    return _measure_many(buffer, start, end)
-
-
-def _measure_many(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:
-    """The same for several batches, or a malformed one."""
-    batches = walk_batches(buffer, start, end, MAX_BATCHES)
-    last = batches[-1] if batches else None
-    if last is None or last.offset + last.size != end:
-        raise ProtocolError(f"batches do not fill a record set of {end - start} bytes")
-    return (
-        sum(batch.record_count for batch in batches),
-        max(map(batch_payload_size, batches)),
-        max(batch.max_timestamp for batch in batches),
-        batches[0].producer_id,
-    )
 
 
 def record_head(buffer: Bytes, at: int, end: int) -> tuple[int, int, int]:

@@ -97,16 +97,16 @@ def _scram(token: bytes) -> str | None:
         del fields[2]
     if len(fields) < 4 or not fields[2].startswith("n="):
         return None
-    _, told, value = text.rpartition(_DELEGATED)
-    if told and value.partition(",")[0].lower() == "true":
+    _, matched, value = text.rpartition(_DELEGATED)
+    if matched and value.partition(",")[0].lower() == "true":
         return None  # the name is a delegation token's id; only the broker knows its owner
     return fields[2][2:].replace("=2C", ",").replace("=3D", "=") or None
 
 
 def _oauth(token: bytes) -> str | None:
     """RFC 7628: a GS2 header, then pairs ended by the byte 1; a broker reads the last bearer token."""
-    _, _, told = token.decode().rpartition(_AUTH)
-    bearer = _BEARER.fullmatch(told.partition("\x01")[0])
+    _, _, header = token.decode().rpartition(_AUTH)
+    bearer = _BEARER.fullmatch(header.partition("\x01")[0])
     payload = bearer[1].split(".", 2)[1:2] if bearer else []
     return _subject(payload[0]) if payload else None
 

@@ -21,8 +21,8 @@ def at_once(slices: Slices[Found]) -> Found:
         try:
             next(slices)
         except StopIteration as ended:
-            found: Found = ended.value
-            return found
+            result: Found = ended.value
+            return result
 
 
 def guarded_slices(function: Callable[_Params, Slices[Found]]) -> Callable[_Params, Slices[Found]]:

@@ -48,10 +48,10 @@ class KafkaClient:
                 **options,
             },
         )
-        found = KafkaProducer(made, topic)
-        self._stack.push_async_callback(found.close)
+        producer = KafkaProducer(made, topic)
+        self._stack.push_async_callback(producer.close)
         await made.start()
-        return found
+        return producer
 
     async def consumer(
         self, topic: str, subscription: str, name: str, *, exclusive: bool = False, alone: bool = False
@@ -76,13 +76,13 @@ class KafkaClient:
         )
         if alone:
             made.assign([TopicPartition(topic, PARTITION)])
-        found = KafkaConsumer(made)
-        self._stack.push_async_callback(found.close)
+        consumer = KafkaConsumer(made)
+        self._stack.push_async_callback(consumer.close)
         try:
             await made.start()
         except KafkaError as error:
             raise RefusedError(words(error)) from None
-        return found
+        return consumer
 
 
 class KafkaProducer:

@@ -14,10 +14,7 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.quorum import without_listeners
-from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.requests.held import Held
-from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.working import Handler, Making, in_slices
+from sluicegate_kafka.session.requests.outcomes import Expected, Handler, Held, Making, Pass, in_slices
 from sluicegate_kafka.session.shared.shared import Shared
 
 Rewrite = Callable[[bytes, int, AddressMap], bytes]
@@ -33,11 +30,10 @@ _OPENING_NS = 50_000_000
 class Addressing:
     """Rewrites the addresses in the responses of one connection."""
 
-    __slots__ = ("_connection", "_shared")
+    __slots__ = ("_shared",)
 
-    def __init__(self, shared: Shared, connection: Connection) -> None:
+    def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._connection = connection
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -48,37 +44,34 @@ class Addressing:
             ApiKey.DESCRIBE_QUORUM: self._without_controllers,
         }
 
-    def _without_controllers(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    def _without_controllers(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         def clear(turn: Turn, response: bytes) -> Making:
             cleared = yield from without_listeners(response, head.version)
             return with_length([cleared])
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(clear)))
-        return True
+        return Pass(Expected(head.correlation_id, in_slices(clear)))
 
-    def _coordinators(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        nodes = self._shared.nodes
+    def _coordinators(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
+        nodes = self._shared.learned.nodes
 
         def readdress(turn: Turn, response: bytes) -> Making:
             before = nodes.changes
             rewritten = yield from rewrite_find_coordinator(response, head.version, nodes.named)
             return self._once_open(rewritten, before, turn.now_ns)
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(readdress)))
-        return True
+        return Pass(Expected(head.correlation_id, in_slices(readdress)))
 
-    def _rewritten(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    def _rewritten(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         rewrite = _REWRITES[head.api_key]
 
         def readdress(response: bytes, now_ns: int) -> Buffer | Held:
             return self._readdress(rewrite, response, head.version, now_ns)
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, readdress))
-        return True
+        return Pass(Expected(head.correlation_id, readdress))
 
     def _readdress(self, rewrite: Rewrite, response: bytes, version: int, now_ns: int) -> Buffer | Held:
-        before = self._shared.nodes.changes
-        return self._once_open(rewrite(response, version, self._shared.nodes.listed), before, now_ns)
+        before = self._shared.learned.nodes.changes
+        return self._once_open(rewrite(response, version, self._shared.learned.nodes.listed), before, now_ns)
 
     def _once_open(self, rewritten: bytes, before: int, now_ns: int) -> Buffer | Held:
         """A response, held if it names a new broker.
@@ -86,6 +79,6 @@ class Addressing:
         :param before: how often nodes had changed before it.
         """
         frame = with_length([rewritten])
-        if self._shared.nodes.changes != before:
+        if self._shared.learned.nodes.changes != before:
             return Held(frame, now_ns + _OPENING_NS)
         return frame

@@ -14,18 +14,15 @@ from sluicegate_kafka.codec.sasl import (
 from sluicegate_kafka.codec.versions import client_software, unsupported_version_response
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.working import Handler
+from sluicegate_kafka.session.requests.outcomes import Answer, Expected, Handler, Pass
+from sluicegate_kafka.session.requests.states import Event
 from sluicegate_kafka.session.shared.shared import Shared
-
-OPENING = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-"""What a client sends before the broker has accepted its login."""
 
 
 class Handshake:
     """The opening of one connection."""
 
-    __slots__ = ("_begun", "_claimed", "_connection", "_is_accepted", "_mechanism", "_shared", "is_open")
+    __slots__ = ("_begun", "_claimed", "_connection", "_is_accepted", "_mechanism", "_shared")
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
@@ -35,8 +32,6 @@ class Handshake:
         self._mechanism = ""
         self._claimed: str | None = None
         self._is_accepted = False
-        self.is_open = False
-        """True from the first SaslHandshake until the broker has accepted the login."""
 
     @property
     def handlers(self) -> dict[int, Handler]:
@@ -47,22 +42,21 @@ class Handshake:
             ApiKey.SASL_AUTHENTICATE: self._sasl_authenticate,
         }
 
-    def _api_versions(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
-        self._connection.software = client_software(frame, head)
-        self._shared.named(self._connection)
-        handle = self._shared.offered_versions.handle(head.version)
-        self._connection.outstanding.expect(Expected(head.correlation_id, handle))
-        return True
+    def _api_versions(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
+        self._connection.names_software(client_software(frame, head))
+        self._shared.client_gaps.named(self._connection)
+        handle = self._shared.learned.offered_versions.handle(head.version)
+        return Pass(Expected(head.correlation_id, handle))
 
-    def _sasl_handshake(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    def _sasl_handshake(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         self._mechanism = sasl_mechanism(frame, head)
-        self.is_open = not self._is_accepted
+        if not self._is_accepted:
+            self._connection.happened(Event.LOGIN)
         self._begun = False
         self._claimed = None
-        self._connection.outstanding.expect(head.correlation_id)
-        return True
+        return Pass(head.correlation_id)
 
-    def _sasl_authenticate(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    def _sasl_authenticate(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         if not self._begun:
             self._begun = True
             self._claimed = principal_of(self._mechanism, sasl_token(frame, head))
@@ -71,16 +65,16 @@ class Handshake:
 
         def accept(response: bytes, now_ns: int) -> Buffer:
             if is_accepted(mechanism, *sasl_authenticate_result(response, head.version)):
-                self._is_accepted, self.is_open = True, False
+                self._is_accepted = True
+                self._connection.happened(Event.ACCEPTED)
                 if claimed:
-                    self._connection.principal = principal = f"User:{claimed}"
-                    self._connection.exempt = self._shared.is_exempt(principal)
+                    principal = f"User:{claimed}"
+                    self._connection.accepted(principal, exempt=self._shared.is_exempt(principal))
             return response
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, accept))
-        return True
+        return Pass(Expected(head.correlation_id, accept))
 
-    def refuse_version(self, frame: bytes, api_key: int, version: int) -> bool:
+    def refuse_version(self, frame: bytes, api_key: int, version: int) -> Answer:
         """Answer a policed API in a version that the gateway does not read: it must not pass unread.
 
         :raises ProtocolError: where Kafka has no answer of that version that we could write.
@@ -93,5 +87,4 @@ class Handshake:
         if response is None:
             raise ProtocolError(f"api key {api_key} version {version} is not offered through the gateway")
         self._shared.count(KafkaEvent.UNSUPPORTED_VERSION_REFUSED)
-        self._connection.outstanding.answer(response)
-        return False
+        return Answer(response)

@@ -217,7 +217,10 @@ def test_partitions_that_group_leaders_invent_are_not_kept() -> None:
         a.take_turns()
         a.answered()
         reader = a.shared.audiences.reader(a.session.connection, "t", a.now)
-        return [-1 if each.partitions is None else len(each.partitions) for each in reader.members.values()]
+        return [
+            -1 if each.partitions is None else len(each.partitions)
+            for each in reader.evidence._members.values()
+        ]
 
     assert known("a", 100_000) == [-1]
     assert known("a", 60_000) == [60_000]
@@ -443,13 +446,13 @@ def test_a_member_that_fetches_partitions_in_turn_keeps_its_match() -> None:
     told.assign(frozenset({0, 1}), 0)
     reader = Reader(connection, audience.identity, "t", audience.members, 1)
     audience.add(reader)
-    assert reader.asks_for(frozenset({0}))
+    assert reader.fetches(frozenset({0}))
     audience.settle(1)
     assert reader.match is told
-    assert [reader.asks_for(frozenset({turn})) for turn in (1, 0, 1)] == [False] * 3
-    assert reader.asks_for(frozenset({2}))
+    assert [reader.fetches(frozenset({turn})) for turn in (1, 0, 1)] == [False] * 3
+    assert reader.fetches(frozenset({2}))
     audience.members.clear()
-    assert not reader.asks_for(frozenset({3}))
+    assert not reader.fetches(frozenset({3}))
 
 
 def test_a_topic_no_longer_fetched_is_released() -> None:
@@ -457,7 +460,7 @@ def test_a_topic_no_longer_fetched_is_released() -> None:
     other = Wire(Bench(), first.shared, peer="10.0.0.2:1")
     assert (fetches(first, "t"), fetches(other, "t")) == (0, FORBIDDEN)
     *_, release = first.shared.releases[first.session.connection]
-    idle_ns = first.shared.producer_idle_ns
+    idle_ns = first.shared.limits.producer_idle_ns
     at_once(release(first.now))
     at_once(release(first.now + idle_ns + 1))  # its last Fetch named the topic
     assert fetches(other, "t") == FORBIDDEN

@@ -235,3 +235,20 @@ def test_partitions_of_a_limited_topic_get_their_turns() -> None:
         ]
     assert len(delivered) >= 5
     assert {delivered.count(index) for index in (0, 1, 2)} <= {len(delivered) // 3, -(-len(delivered) // 3)}
+
+
+def test_a_partition_that_has_had_its_turn_does_not_come_first_again() -> None:
+    wire = Wire(Bench(max_dispatch_rate=10))
+    many, few = batch(*[b"x"] * 10), batch(b"x")
+
+    def delivered(records: bytes) -> list[int]:
+        asks(wire, "t")
+        wire.broker_sends(response(several_partitions(records, records)))
+        wire.wait(10)
+        (answer,) = wire.answered()
+        entity: Any = decode_response(answer, FETCH, 12)[1]
+        return [each.partition_index for each in entity.responses[0].partitions if bytes(each.records or b"")]
+
+    assert delivered(many) == [0]
+    assert delivered(few) == [0, 1]
+    assert delivered(many) == [0]

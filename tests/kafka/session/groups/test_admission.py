@@ -68,7 +68,7 @@ def wire(answers: Mapping[tuple[OperationKind, str], Action], **policies: int) -
     """A client of a gateway with such a policy; the broker has no groups yet."""
     plugin = Answers(answers)
     made = Wire(Bench({}, [plugin], **policies))
-    made.shared.listing.learned({}, made.now, made.now)
+    made.shared.learned.listing.learned({}, made.now, made.now)
     return made, plugin
 
 
@@ -87,7 +87,7 @@ def waits(wire: Wire, seconds: float) -> None:
     """Let time pass, with a broker that has no groups whenever it is asked."""
     end = wire.now + int(seconds * SECOND)
     while wire.now < end:
-        wire.shared.listing.learned({}, wire.now, wire.now)
+        wire.shared.learned.listing.learned({}, wire.now, wire.now)
         wire.wait(min(0.5, (end - wire.now) / SECOND))
 
 

@@ -81,11 +81,11 @@ def test_subscriptions_that_exist_on_the_broker_count_before_any_passed_the_gate
     wire.client_sends(join("new", "t", member="m"))
     assert wire.asked == [ListGroups()]
     assert wire.upstream == b""
-    wire.shared.listing.learned({"t": {"old-1", "old-2"}}, wire.now, wire.now)
+    wire.shared.learned.listing.learned({"t": {"old-1", "old-2"}}, wire.now, wire.now)
     wire.session.answered(ListGroups(), None, wire.now)
     for command in wire.session.receive_client(b"", wire.now):
         wire.commands.append(command)
-    wire.shared.listing.learned({"t": {"old-1", "old-2"}}, wire.now, wire.now)
+    wire.shared.learned.listing.learned({"t": {"old-1", "old-2"}}, wire.now, wire.now)
     other = connection(wire, 2)
     assert joins(other, "new", "m") == GROUP_MAX_SIZE_REACHED
     assert joins(other, "old-1", "m") == 0
@@ -93,7 +93,7 @@ def test_subscriptions_that_exist_on_the_broker_count_before_any_passed_the_gate
 
 def test_the_broker_is_not_asked_again_within_seconds() -> None:
     wire = Wire(Bench(max_subscriptions_per_topic=2))
-    wire.shared.listing.learned({}, wire.now, wire.now)
+    wire.shared.learned.listing.learned({}, wire.now, wire.now)
     assert joins(wire, "a", "m") == 0
     assert joins(wire, "b", "m") == 0
     assert joins(wire, "c", "m") == GROUP_MAX_SIZE_REACHED
@@ -103,8 +103,8 @@ def test_the_broker_is_not_asked_again_within_seconds() -> None:
 @pytest.mark.seed("X-02")
 def test_while_the_list_is_unknown_on_unknown_decides() -> None:
     paused = Wire(Bench(max_subscriptions_per_topic=2))
-    paused.shared.listing.learned(None, paused.now, paused.now)
+    paused.shared.learned.listing.learned(None, paused.now, paused.now)
     assert joins(paused, "g", "m") == 14
     opened = Wire(Bench({"max_subscriptions_per_topic": 2, "on_unknown.max_subscriptions_per_topic": "open"}))
-    opened.shared.listing.learned(None, opened.now, opened.now)
+    opened.shared.learned.listing.learned(None, opened.now, opened.now)
     assert joins(opened, "g", "m") == 0

@@ -176,6 +176,37 @@ def test_a_question_of_the_gates_own_waits_for_the_end_of_a_request_that_passes_
     assert len(one.answered()) == 2
 
 
+def test_a_question_of_the_gates_own_goes_before_what_comes_with_the_end_of_that_request() -> None:
+    one = Wire(Bench(max_consumers_per_topic=1))
+    one.client_sends(beat())
+    one.forwarded()
+    unread = bytes.fromhex("0000000c 0016 0000 00000005 ffff 0000")
+    one.client_sends(unread[:13])
+    one.broker_sends(told({"t": [0]}))
+
+    one.client_sends(unread[13:] + unread)
+
+    first, question, second = one.forwarded()
+    assert first == second == unread[4:]
+    one.broker_sends(bytes.fromhex("00000004 00000005"), named(question), bytes.fromhex("00000004 00000005"))
+    assert (len(one.answered()), one.closed) == (3, None)
+
+
+def test_an_assignment_that_waits_counts_nobody_once_its_client_is_closed() -> None:
+    one = Wire(Bench(max_subscriptions_per_topic=1))
+    one.client_sends(beat())
+    one.forwarded()
+    one.broker_sends(told({"t": [0]}))
+    (question,) = one.forwarded()
+    one.broker_sends(named(question))
+    assert ListGroups() in one.asked
+
+    one.session.closed(one.now)
+    one.front_answers(ListGroups())
+
+    assert consumers(one) == 0
+
+
 def test_a_client_retries_while_the_broker_does_not_return_topic_names() -> None:
     one = Wire(Bench(max_consumers_per_topic=1))
     one.client_sends(beat())
@@ -238,7 +269,7 @@ def test_a_group_by_pattern_is_a_subscription_of_what_it_is_assigned() -> None:
     answers_questions(one)
     assert one.asked == [ListGroups()]
     assert one.answered() == []
-    one.shared.listing.learned({"t": {"old"}}, one.now, one.now)
+    one.shared.learned.listing.learned({"t": {"old"}}, one.now, one.now)
     one.carry_out(one.session.answered(ListGroups(), None, one.now))
     (answer,) = one.answered()
     assert error_of(answer) == GROUP_FULL
@@ -287,12 +318,12 @@ def test_fetching_a_topic_matched_by_a_pattern_does_not_count_twice() -> None:
 def test_an_eviction_goes_upstream_before_a_commit_that_waited_for_the_same_groups() -> None:
     """They wait for one list when an assignment makes room for a commit that was not read yet."""
     wire = Wire(Bench(max_subscriptions_per_topic=1), max_requests_in_flight=2)
-    wire.shared.learn_topic_names({topic_id.bytes: name for name, topic_id in IDS.items()})
+    wire.shared.learned.learn_topic_names({topic_id.bytes: name for name, topic_id in IDS.items()})
     list_transactions = bytes.fromhex("0000000c 0042 0000 00000001 ffff 0000")  # of no interest
     wire.client_sends(list_transactions, beat("new", correlation_id=2), commit("other", {"v": 1}, 3))
     assert len(wire.forwarded()) == 2
     wire.broker_sends(bytes.fromhex("00000004 00000001"), told({"t": [0]}, 2))
-    wire.shared.listing.learned({"t": {"old"}}, wire.now, wire.now)
+    wire.shared.learned.listing.learned({"t": {"old"}}, wire.now, wire.now)
     wire.front_answers(ListGroups())
     evicted, committed = wire.forwarded()
     assert (evicted[:2], committed[:2]) == (b"\0\x44", b"\0\x08")

@@ -22,7 +22,7 @@ def wire() -> Wire:
     bench = Bench()
     bench.set_topic("b", max_subscriptions_per_topic=1)
     made = Wire(bench)
-    made.shared.listing.learned({"b": {"old"}}, made.now, made.now)
+    made.shared.learned.listing.learned({"b": {"old"}}, made.now, made.now)
     return made
 
 

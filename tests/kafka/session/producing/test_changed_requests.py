@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.kafka.session.messages import batch, produce, publish
+from tests.kafka.session.messages import batch, fetch, produce, publish
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate_kafka.codec.api_keys import ApiKey
@@ -13,6 +13,7 @@ from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic
 from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
+from sluicegate_kafka.session.requests.pending import Outstanding
 
 RECORDS = batch(b"payload")
 FRAME = produce({"t": RECORDS})
@@ -28,6 +29,11 @@ class Form:
 
     wire: Wire
     repeated: Repeated
+
+    @property
+    def outstanding(self) -> Outstanding:
+        """The responses that the client is owed."""
+        return self.wire.session.connection.outstanding
 
     def again(self, frame: bytes = FRAME) -> int:
         """As `Repeated.again`, of a request that came whole and alone."""
@@ -69,7 +75,7 @@ def test_an_equal_request_passes_with_any_correlation_id_and_is_counted(form: Fo
     assert form.again(changed(8, (77).to_bytes(4, "big"))) == len(FRAME)
 
     assert form.wire.shared.gate("t", False, form.wire.now).state.allowed_messages == before + 1
-    assert form.wire.session.connection.outstanding.queue[-1] in (77, (77, form.repeated._glance))
+    assert form.outstanding.queue[-1] in (77, (77, form.repeated._glance))
 
 
 def test_pipelined_requests_are_found_at_their_offsets(form: Form) -> None:
@@ -144,15 +150,15 @@ def test_a_frame_that_is_too_large_is_parsed(form: Form) -> None:
 
 
 def owes_much(form: Form) -> None:
-    form.repeated._most_owed = len(form.repeated._owed)
+    form.outstanding.most = len(form.outstanding)
 
 
 def gate_has_changed(form: Form) -> None:
-    form.repeated._live["t"] = form.wire.shared.gate("u", False, form.wire.now)
+    form.wire.shared.gates.live["t"] = form.wire.shared.gate("u", False, form.wire.now)
 
 
 def is_exempt_now(form: Form) -> None:
-    form.wire.session.connection.exempt = True
+    form.wire.session.connection.accepted("", exempt=True)
 
 
 def is_too_large(form: Form) -> None:
@@ -160,7 +166,7 @@ def is_too_large(form: Form) -> None:
 
 
 def has_gaps(form: Form) -> None:
-    form.wire.shared.sequences_of(form.wire.session.connection)
+    form.wire.shared.client_gaps.of(form.wire.session.connection)
 
 
 @pytest.mark.parametrize("but", [owes_much, gate_has_changed, is_exempt_now, is_too_large, has_gaps])
@@ -178,7 +184,7 @@ def test_an_equal_request_is_parsed_where_more_must_be_checked(
 
 
 def owes_nearly_as_much_as_it_may(form: Form) -> None:
-    form.repeated._most_owed = len(form.repeated._owed) + 1
+    form.outstanding.most = len(form.outstanding) + 1
 
 
 def is_as_large_as_it_may_be(form: Form) -> None:
@@ -187,7 +193,7 @@ def is_as_large_as_it_may_be(form: Form) -> None:
 
 def another_client_has_gaps(form: Form) -> None:
     other = Wire(Bench(), peer="10.0.0.2:5000").session.connection
-    form.wire.shared.sequences_of(other)
+    form.wire.shared.client_gaps.of(other)
 
 
 @pytest.mark.parametrize(
@@ -207,12 +213,12 @@ def test_a_decision_of_the_short_path_is_kept_for_the_long_one() -> None:
     for _ in range(2):
         publish(wire, {"t": RECORDS})
     repeated: Any = wire.session.producing.repeated
-    owed = len(repeated._owed)
+    owed = len(repeated._connection.outstanding)
 
     assert repeated.again(FRAME, 0, len(FRAME), wire.now) == 0
 
     assert repeated.decision is not None
-    assert len(repeated._owed) == owed
+    assert len(repeated._connection.outstanding) == owed
 
 
 def test_requests_without_acknowledgement_expect_no_response() -> None:
@@ -225,16 +231,20 @@ def test_requests_without_acknowledgement_expect_no_response() -> None:
 
     assert repeated.again(frame, 0, len(frame), wire.now) == len(frame)
 
-    assert not repeated._owed
+    assert not repeated._connection.outstanding
     assert not repeated._attached.operation.reliable
 
 
-def test_the_client_id_of_a_request_becomes_the_connections(form: Form) -> None:
-    form.wire.session.connection.client_id = "another, of a request that passed in between"
+def test_the_client_id_of_the_last_request_is_the_connections() -> None:
+    wire = Wire(Bench())
+    for _ in range(3):
+        wire.client_sends(produce({"t": batch(b"x")}))
+    wire.client_sends(fetch("t", client_id="other"))
+    assert wire.session.connection.client_id == "other"
 
-    form.again()
+    wire.client_sends(produce({"t": batch(b"x")}))
 
-    assert form.wire.session.connection.client_id == "app"
+    assert wire.session.connection.client_id == "app"
 
 
 ONE = ProduceTopic(

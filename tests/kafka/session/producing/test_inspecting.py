@@ -246,7 +246,7 @@ def test_a_failed_inspection_gets_a_retriable_code(acks: int) -> None:
     assert [outcome(frame)["t", 0][0] for frame in wire.answered()] == ([19] if acks else [])
     assert wire.shared.counters()["inspection_failed"] == 1
     assert wire.shared.budget.used == 0
-    assert not wire.shared.listing.fresh("t", wire.now)
+    assert not wire.shared.learned.listing.fresh("t", wire.now)
 
 
 def test_an_inspection_lasts_no_longer_than_a_hold() -> None:

@@ -78,7 +78,7 @@ def test_an_idle_producer_no_longer_counts() -> None:
     bench = Bench(max_producers_per_topic=1)
     idle = Wire(bench)
     publish(idle, {"t": batch(b"1")}, client_id="idle")
-    at_once(idle.session.producing.release_idle(idle.now + idle.shared.producer_idle_ns + 1))
+    at_once(idle.session.producing.release_idle(idle.now + idle.shared.limits.producer_idle_ns + 1))
     assert publish(Wire(bench, idle.shared), {"t": batch(b"1")}, client_id="next")["t", 0][0] == 0
 
 
@@ -315,7 +315,7 @@ def test_what_was_under_way_behind_a_refused_batch_is_refused_as_by_a_broker() -
     assert [outcome(frame)["t", 0][0] for frame in wire.answered()] == [POLICY_VIOLATION, 45, 45]
     assert publish(wire, {"t": batch(b"ok", producer_id=5, sequence=0)})["t", 0][0] == 0
     assert publish(wire, {"t": batch(b"ok", producer_id=5, sequence=1)})["t", 0][0] == 0
-    assert not wire.shared.sequences
+    assert not wire.shared.client_gaps.by_client
 
 
 @pytest.mark.parametrize(("library", "code"), [("kgo", 45), ("librdkafka", 0)])
@@ -324,7 +324,7 @@ def test_only_franz_go_names_itself_for_connections_without_a_name(library: str,
     other = Wire(Bench(max_message_size=50), software="").session.connection
     wire = Wire(Bench(max_message_size=50), software="")
     other.software, other.client_id = library, "app"
-    wire.shared.named(other)
+    wire.shared.client_gaps.named(other)
     publish(wire, {"t": batch(b"x" * 51, b"y", producer_id=5, sequence=0)})
     assert publish(wire, {"t": batch(b"ok", producer_id=5, sequence=2)})["t", 0][0] == code
 
@@ -354,9 +354,9 @@ def test_a_gap_belongs_to_one_client() -> None:
     sent = produce({"t": batch(b"ok", producer_id=5, sequence=3)})
     other.client_sends(sent)
     assert other.upstream == sent
-    assert len(wire.shared.sequences) == 1
+    assert len(wire.shared.client_gaps.by_client) == 1
     wire.client_sends(produce({"t": batch(b"ok", producer_id=5, sequence=1)}))
-    assert not wire.shared.sequences
+    assert not wire.shared.client_gaps.by_client
 
 
 def test_a_topic_named_twice_closes_the_connection() -> None:
@@ -424,3 +424,17 @@ def test_an_unexpected_response_closes_the_connection() -> None:
     wire.broker_sends(produced("a", correlation_id=6))
     assert wire.closed is not None
     assert wire.closed.counter == "malformed_response"
+
+
+def test_a_producer_that_waits_to_attach_holds_nothing_once_its_client_is_closed() -> None:
+    bench = Bench(connection_rate_limit=1)
+    first = Wire(bench)
+    first.client_sends(produce({"t": batch(b"x")}))
+    second = Wire(bench, first.shared, peer="10.0.0.2:5000")
+    second.client_sends(produce({"t": batch(b"x")}))
+    held = first.shared.gate("t", False, first.now).state.broker.held
+    assert (second.forwarded(), len(held)) == ([], 1)
+
+    second.session.closed(second.now)
+
+    assert len(held) == 0

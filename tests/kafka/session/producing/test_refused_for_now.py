@@ -54,7 +54,7 @@ def test_what_follows_a_batch_that_was_held_too_long_is_refused_until_that_is_se
     again = sent(0, *[b"x"] * 20, correlation_id=4, attributes=attributes)
     wire.client_sends(again, behind)
     assert wire.forwarded() == [again[4:], behind[4:]]
-    assert not wire.shared.sequences
+    assert not wire.shared.client_gaps.by_client
 
 
 def test_a_client_that_is_renumbered_has_nothing_under_way() -> None:

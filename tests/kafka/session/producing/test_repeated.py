@@ -75,7 +75,7 @@ def test_the_short_and_the_long_path_agree(script: list[dict[str, Any]]) -> None
     assert short.upstream == long.upstream
     assert short.downstream == long.downstream
     assert (short.closed is None) == (long.closed is None)
-    assert len(short.session.outstanding) == len(long.session.outstanding)
+    assert len(short.session.connection.outstanding) == len(long.session.connection.outstanding)
     for topic in ("t", "u"):
         ours, theirs = (wire.shared.gate(topic, False, wire.now).state for wire in (short, long))
         for counter in ("allowed_messages", "allowed_bytes", "rejected", "delayed", "dropped"):

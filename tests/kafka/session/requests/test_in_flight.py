@@ -73,7 +73,7 @@ def test_a_client_that_pipelines_and_does_not_read_keeps_little() -> None:
     flood = b"".join(map(api_versions, range(17_000)))
     wire.client_sends(flood)
     wire.take_turns()
-    assert len(wire.forwarded()) == len(wire.session.outstanding) == 100
+    assert len(wire.forwarded()) == len(wire.session.connection.outstanding) == 100
     assert wire.session.held_bytes < len(flood) + 100 * 600
 
 
@@ -153,7 +153,7 @@ def test_received_bytes_are_not_kept_until_the_broker_answers() -> None:
     wire.client_sends(produce({"t": batch(b"x" * 50_000), "small": batch(b"y" * 100)}, correlation_id=5))
     assert len(wire.forwarded()) == 1
     assert wire.session.held_bytes == wire.shared.budget.used == 0
-    (owed,) = wire.session.outstanding.queue
+    (owed,) = wire.session.connection.outstanding.queue
     exchange = owed.handle.func.__self__  # type: ignore[union-attr]
     assert exchange._request.frame == b""
 
@@ -188,7 +188,7 @@ def test_no_response_is_lost_or_reordered_however_bytes_arrive(
             wire.broker_sends(KINDS[kinds[replied]][1](asked[replied]))
             replied += 1
         asked += ids(wire.forwarded(), 4)
-        assert len(wire.session.outstanding) <= most
+        assert len(wire.session.connection.outstanding) <= most
     assert asked == ids(wire.answered(), 0) == list(range(len(kinds)))
     assert wire.closed is None
     assert pauses(wire).count(PauseReading) == pauses(wire).count(ResumeReading)

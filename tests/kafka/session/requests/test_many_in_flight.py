@@ -9,9 +9,9 @@ from tests.kafka.session.requests.test_in_flight import api_versions, ids, list_
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate.broker import Close
-from sluicegate_kafka.session.requests.held import Held
-from sluicegate_kafka.session.requests.pending import Outstanding, Owed
-from sluicegate_kafka.session.responses import RESPONSES_PER_TURN
+from sluicegate_kafka.session.requests.outcomes import Held, Owed
+from sluicegate_kafka.session.requests.pending import Outstanding
+from sluicegate_kafka.session.response_stream import RESPONSES_PER_TURN
 
 MANY = 1_000
 
@@ -103,7 +103,7 @@ def test_a_full_connection_resumes_as_responses_are_released() -> None:
         asked += new
         wire.broker_sends(b"".join(map(versions, new)))
         wire.take_turns()
-        assert len(wire.session.outstanding) <= MANY
+        assert len(wire.session.connection.outstanding) <= MANY
     assert asked == ids(wire.answered(), 0) == list(range(3 * MANY))
     assert (wire.shared.budget.used, wire.session.held_bytes) == (0, 0)
 
@@ -122,7 +122,7 @@ def test_repeated_produce_requests_of_one_read_wait_for_responses_too() -> None:
         wire.broker_sends(produced("t", correlation_id=number))
         wire.take_turns()
         asked += ids(wire.forwarded(), 4)
-        assert len(wire.session.outstanding) <= most
+        assert len(wire.session.connection.outstanding) <= most
     assert asked == list(range(100))
     assert ids(wire.answered(), 0) == [0, 1, 2, *range(100)]
 

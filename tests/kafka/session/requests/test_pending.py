@@ -2,8 +2,8 @@
 
 from sluicegate.broker import ToClient
 from sluicegate.engine.budget import Budget
-from sluicegate_kafka.session.requests.held import Held
-from sluicegate_kafka.session.requests.pending import Expected, Outstanding
+from sluicegate_kafka.session.requests.outcomes import Expected, Held
+from sluicegate_kafka.session.requests.pending import Outstanding
 
 
 def sent(outstanding: Outstanding, now_ns: int = 0) -> list[bytes]:
@@ -14,10 +14,10 @@ def sent(outstanding: Outstanding, now_ns: int = 0) -> list[bytes]:
 
 
 def test_an_answer_of_the_gateway_waits_for_earlier_responses() -> None:
-    outstanding = Outstanding(Budget(0))
-    outstanding.expect(1)
+    outstanding = Outstanding(Budget(0), 100)
+    outstanding.queue.append(1)
     outstanding.answer(b"refused")
-    outstanding.expect(3)
+    outstanding.queue.append(3)
 
     assert sent(outstanding) == []
     assert outstanding.arrived() == 1
@@ -27,10 +27,10 @@ def test_an_answer_of_the_gateway_waits_for_earlier_responses() -> None:
 
 
 def test_a_response_waits_behind_a_held_earlier_one() -> None:
-    outstanding = Outstanding(Budget(0))
+    outstanding = Outstanding(Budget(0), 100)
     first, second = Expected(1, lambda frame, now_ns: None), Expected(2, lambda frame, now_ns: None)
-    outstanding.expect(first)
-    outstanding.expect(second)
+    outstanding.queue.append(first)
+    outstanding.queue.append(second)
     outstanding.replace(first, Held(b"one", at_ns=500))
     assert outstanding.arrived() is second
     outstanding.replace(second, b"two")
@@ -43,16 +43,16 @@ def test_a_response_waits_behind_a_held_earlier_one() -> None:
 
 
 def test_a_part_without_its_own_response_leaves_no_state() -> None:
-    outstanding = Outstanding(Budget(0))
+    outstanding = Outstanding(Budget(0), 100)
     part = Expected(7, lambda frame, now_ns: None)
-    outstanding.expect(part)
-    outstanding.expect(8)
+    outstanding.queue.append(part)
+    outstanding.queue.append(8)
     outstanding.replace(part, None)
     assert outstanding.arrived() == 8
     assert outstanding.finished == 0
 
 
 def test_a_response_without_a_request_matches_nothing() -> None:
-    outstanding = Outstanding(Budget(0))
+    outstanding = Outstanding(Budget(0), 100)
     assert outstanding.arrived() is None
     assert len(outstanding) == 0

@@ -22,7 +22,7 @@ MANY = 1_000
 def consuming(*topics: str) -> Wire:
     """A connection whose consumers count; its broker has no groups yet."""
     wire = Wire(Bench(max_consumers_per_topic=5))
-    wire.shared.listing.learned({}, wire.now, wire.now)
+    wire.shared.learned.listing.learned({}, wire.now, wire.now)
     for topic in topics:
         wire.shared.gate(topic, False, wire.now)
     return wire

@@ -203,7 +203,7 @@ def test_a_member_of_many_topics_attaches_in_slices() -> None:
     names = [f"t{number}" for number in range(300)]
     wire.client_sends(join("g", *names, member="m"))
     wire.session.answered(ListGroups(), None, wire.now)
-    wire.shared.listing.learned({}, wire.now, wire.now)
+    wire.shared.learned.listing.learned({}, wire.now, wire.now)
     counts = []
     while wire.take_turn() or wire.asked:
         if not any(isinstance(each, NextTurn) for each in wire.asked):
@@ -227,7 +227,7 @@ def test_a_long_commit_is_read_in_slices_and_passes_in_its_turn() -> None:
 
 def test_a_long_commit_is_refused_in_slices_and_answered_in_its_turn() -> None:
     wire = Wire(Bench(max_subscriptions_per_topic=1))
-    wire.shared.listing.learned({"t": {"old"}}, wire.now, wire.now)
+    wire.shared.learned.listing.learned({"t": {"old"}}, wire.now, wire.now)
     wire.client_sends(commit("g", {"t": 3_500}) + commit("g", {"t": 1}, correlation_id=2))
     assert wire.take_turns() == 9, "it is read, read again, and answered in 4 slices each"
     assert wire.forwarded() == []
@@ -261,7 +261,7 @@ def test_listed_groups_are_learned_in_slices(request_of: Callable[..., bytes], g
     wire = Wire(Bench(max_subscriptions_per_topic=5_000))
     topics = [f"t{number}" for number in range(50)]
     names = {f"g{number}" for number in range(groups)}
-    wire.shared.listing.learned(dict.fromkeys(topics, names), wire.now, wire.now)
+    wire.shared.learned.listing.learned(dict.fromkeys(topics, names), wire.now, wire.now)
 
     def known() -> int:
         return sum(len(state.subscriptions) for state in wire.shared.gates.states.values())

@@ -46,7 +46,7 @@ class Equals:
         """One more reader."""
         connection = self._wire(node).session.connection
         reader = Reader(connection, self.audience.identity, "t", self.audience.members, at_ns)
-        reader.asks_for(frozenset(partitions))
+        reader.fetches(frozenset(partitions))
         self.audience.add(reader)
         return reader
 

@@ -29,7 +29,17 @@ _MAX_PARTITIONS = 100_000
 class Reading:
     """The readers of one connection, by topic."""
 
-    __slots__ = ("_changes", "_connection", "_count", "_readers", "_shared", "_wanted", "held", "refused")
+    __slots__ = (
+        "_changes",
+        "_connection",
+        "_count",
+        "_readers",
+        "_shared",
+        "_unwanted_ns",
+        "_wanted",
+        "held",
+        "refused",
+    )
 
     def __init__(self, shared: Shared, connection: Connection) -> None:
         self._shared = shared
@@ -39,6 +49,8 @@ class Reading:
         """The partitions of its fetch session (KIP-227), or of its last request if it has no session."""
         self._count = 0
         """How many these are."""
+        self._unwanted_ns: dict[str, int] = {}
+        """Since when it is known to have left a topic out."""
         self._changes = -1
         self.refused: set[str] = set()
         """Topics that it may not consume."""
@@ -60,7 +72,7 @@ class Reading:
                 new += 1
                 if new % _SETTLED_PER_SLICE == 0:
                     yield
-        if not self._shared.counts_consumers:
+        if not self._shared.policed.counts_consumers:
             self.refused.clear()
             for topic in tuple(self.held):
                 self._withdraw(topic, turn.now_ns)
@@ -146,10 +158,10 @@ class Reading:
                 # None may be forgotten: it would be fetched uncounted.
                 raise ProtocolError(f"more than {_MAX_TOPICS} topics fetched on one connection")
             reader = self._readers[topic] = audiences.reader(self._connection, topic, now_ns)
-            reader.began_at(begins)
+            reader.evidence.began_at(begins)
         audience = self._shared.audiences.of(reader)
         wanted = self._wanted.get(topic)
-        if wanted is not None and reader.asks_for(wanted):
+        if wanted is not None and reader.fetches(wanted):
             audience.changed()
         audience.settle(now_ns)
         return reader
@@ -158,7 +170,7 @@ class Reading:
         connection, topic = self._connection, reader.topic
         gate = self._shared.gate(topic, connection.exempt, now_ns)
         audience = self._shared.audiences.of(reader)
-        audience.make_room(reader, gate, self._shared.silence_ns, now_ns)
+        audience.make_room(reader, gate, self._shared.limits.silence_ns, now_ns)
         self.refused.discard(topic)
         if reader.match is not None:
             self._withdraw(topic, now_ns)
@@ -170,7 +182,7 @@ class Reading:
         place.attach.consumer = reader.own_name
         decision = place.decide(gate, now_ns)
         if decision is None:
-            reader.attachment = (gate, place.attach)
+            reader.attached(gate, place.attach)
         elif decision.action is Action.DELAY:
             self.held[topic] = place, decision.delay_ns
         else:
@@ -184,7 +196,7 @@ class Reading:
 
     def release_idle(self, now_ns: int) -> Slices[None]:
         """Release topics that it has not fetched for the configured time; in slices."""
-        oldest = now_ns - self._shared.producer_idle_ns
+        oldest = now_ns - self._shared.limits.producer_idle_ns
         work = 0
         for topic in tuple(self._readers):
             if not self._wanted:
@@ -194,10 +206,8 @@ class Reading:
             if reader is None:
                 continue
             if self._wanted.get(topic):
-                reader.unwanted_ns = 0
-            elif not reader.unwanted_ns:
-                reader.unwanted_ns = now_ns
-            elif reader.unwanted_ns < oldest:
+                self._unwanted_ns.pop(topic, None)
+            elif self._unwanted_ns.setdefault(topic, now_ns) < oldest:
                 self._release(topic, now_ns)
                 work += ENTRIES_PER_SLICE // _SETTLED_PER_SLICE
             if work >= ENTRIES_PER_SLICE:
@@ -206,6 +216,7 @@ class Reading:
 
     def _release(self, topic: str, now_ns: int) -> None:
         self._shared.audiences.closed(self._readers.pop(topic))
+        self._unwanted_ns.pop(topic, None)
         self.refused.discard(topic)
         self._withdraw(topic, now_ns)
 

@@ -13,7 +13,7 @@ from sluicegate.broker import Buffer
 from sluicegate.engine.delivery_time import DelayRule, due_ms
 from sluicegate.engine.gate import Gate, allowed
 from sluicegate.model import Operation, OperationKind
-from sluicegate.sessions.work import Running, Turn
+from sluicegate.sessions.work import Turn
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch_requests import fetch_request_slices
 from sluicegate_kafka.codec.fetch_responses import (
@@ -28,9 +28,7 @@ from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.fetching.fetched_topics import Reading
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
-from sluicegate_kafka.session.requests.held import Held
-from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.working import Decided, in_slices
+from sluicegate_kafka.session.requests.outcomes import Expected, Held, Later, Pass, in_slices
 from sluicegate_kafka.session.shared.shared import Shared
 
 _base_offset = Struct(">q").unpack_from
@@ -49,7 +47,6 @@ class Fetching:
     """The consuming side of one connection."""
 
     __slots__ = (
-        "_at_once",
         "_connection",
         "_held",
         "_operations",
@@ -67,31 +64,26 @@ class Fetching:
         """One for each topic, so that a topic that is held again and again is recorded once."""
         self._refused = self.reading.refused
         self._held = self.reading.held
-        self._at_once = Turn()
         self._turns: dict[str, int] = {}
         """The partition of a topic whose turn is next, where a rate left one with nothing."""
 
-    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Decided:
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass | Later[Pass]:
         """Forward a Fetch; its response is read only if some policy may ask about it."""
-        if self._shared.reads_fetches or self._shared.counts_consumers:
+        if self._shared.policed.reads_fetches or self._shared.policed.counts_consumers:
             if head.end - head.start <= _SMALL:
-                self._at_once.now_ns = now_ns
-                return at_once(self._request_slices(self._at_once, frame, head))
-            turn: Running[bool] = Running(now_ns)
-            return turn.begin(self._request_slices(turn, frame, head))
-        self._connection.outstanding.expect(head.correlation_id)
-        return True
+                return at_once(self._request_slices(Turn(now_ns), frame, head))
+            return lambda turn: self._request_slices(turn, frame, head)
+        return Pass(head.correlation_id)
 
-    def _request_slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Slices[bool]:
+    def _request_slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Slices[Pass]:
         request = yield from fetch_request_slices(frame, head)
         check_topics(len(request.topics))
         yield from self.reading.request(request, turn)
         expected: int | Expected = head.correlation_id
-        if self._shared.reads_fetches or self._refused or self._held:
+        if self._shared.policed.reads_fetches or self._refused or self._held:
             make = partial(self.response, head.version, request.max_wait_ms, turn.now_ns)
             expected = Expected(head.correlation_id, in_slices(make))
-        self._connection.outstanding.expect(expected)
-        return True
+        return Pass(expected)
 
     def parting(self, now_ns: int) -> Slices[None]:
         """The connection is closed: release what was held for it."""
@@ -110,15 +102,15 @@ class Fetching:
         cut = _Cut()
         asked_ms = self._shared.wall_ms(asked_ns)
         gates = self._shared.gates.exempt if self._connection.exempt else self._shared.gates.live
-        for topic_place, topic in enumerate(response.topics):
+        for topic_index, topic in enumerate(response.topics):
             if cut.is_enough(_TOPIC_WORK if topic.name in gates else _NEW_TOPIC_WORK):
                 yield
             now_ns = turn.now_ns
             if topic.name in self._refused:
-                yield from self._refuse(topic, topic_place, cut)
+                yield from self._refuse(topic, topic_index, cut)
                 continue
             if topic.name in self._held:
-                yield from self._withhold(topic, topic_place, cut)
+                yield from self._withhold(topic, topic_index, cut)
                 continue
             gate = self._shared.gate(topic.name, self._connection.exempt, now_ns)
             if gate.delay is None and not gate.asks(OperationKind.DISPATCH):
@@ -126,7 +118,7 @@ class Fetching:
                 continue
             if gate.delay is not None:
                 yield from self._note_ends(frame, topic, gate.delay, asked_ms, turn)
-            yield from self._cut_topic(frame, gate, topic, topic_place, cut, turn)
+            yield from self._cut_topic(frame, gate, topic, topic_index, cut, turn)
         if not cut.ends and not cut.errors:
             return frame
         rebuilt = yield from rebuilding_slices(frame, response, cut.ends, cut.errors)
@@ -138,28 +130,28 @@ class Fetching:
         return Held(rebuilt, max(at_ns, now_ns + _SHORTEST_HOLD_NS))
 
     @staticmethod
-    def _refuse(topic: FetchTopic, topic_place: int, cut: "_Cut") -> Slices[None]:
+    def _refuse(topic: FetchTopic, topic_index: int, cut: "_Cut") -> Slices[None]:
         """Refuse a topic that the connection may not consume."""
-        for place in range(len(topic.partitions)):
+        for index in range(len(topic.partitions)):
             if cut.is_enough():
                 yield
-            cut.errors[topic_place, place] = errors.TOPIC_AUTHORIZATION_FAILED
+            cut.errors[topic_index, index] = errors.TOPIC_AUTHORIZATION_FAILED
 
-    def _withhold(self, topic: FetchTopic, topic_place: int, cut: "_Cut") -> Slices[None]:
+    def _withhold(self, topic: FetchTopic, topic_index: int, cut: "_Cut") -> Slices[None]:
         """Withhold a topic whose consumers have to attach one by one."""
-        for place, partition in enumerate(topic.partitions):
+        for index, partition in enumerate(topic.partitions):
             if cut.is_enough():
                 yield
             cut.delivers |= bool(partition.error)
             if partition.records_end > partition.records_start:
-                cut.ends[topic_place, place] = partition.records_start
+                cut.ends[topic_index, index] = partition.records_start
         cut.wait_ns = min(cut.wait_ns, self._held[topic.name][1])
 
     def _note_ends(
         self, frame: bytes, topic: FetchTopic, rule: DelayRule, asked_ms: int, turn: Turn
     ) -> Slices[None]:
         """Record the high watermark of each partition: records before it have arrived."""
-        arrivals = self._shared.arrivals
+        arrivals = self._shared.learned.arrivals
         for count, partition in enumerate(topic.partitions, 1):
             if count % ENTRIES_PER_SLICE == 0:
                 yield
@@ -173,7 +165,7 @@ class Fetching:
                     arrivals.note(at, end, end, asked_ms, now_ms, rule.fixed_ms)
 
     def _cut_topic(
-        self, frame: bytes, gate: Gate, topic: FetchTopic, topic_place: int, cut: "_Cut", turn: Turn
+        self, frame: bytes, gate: Gate, topic: FetchTopic, topic_index: int, cut: "_Cut", turn: Turn
     ) -> Slices[None]:
         partitions = yield from self._in_turn(topic, cut)
         if not partitions:  # so nothing is kept for a topic name that a client invents
@@ -181,7 +173,7 @@ class Fetching:
         operation = self._operation(topic.name, turn.now_ns)
         limited = False
         left_out: int | None = None
-        for place, partition in partitions:
+        for index, partition in partitions:
             end = partition.records_start
             if limited:
                 if cut.is_enough():
@@ -189,7 +181,7 @@ class Fetching:
             else:
                 end, limited = yield from self._deliverable(frame, gate, operation, partition, cut, turn)
             if end < partition.records_end:
-                cut.ends[topic_place, place] = end
+                cut.ends[topic_index, index] = end
             if end > partition.records_start:
                 cut.delivers = True
             elif limited and left_out is None:
@@ -223,8 +215,8 @@ class Fetching:
             some = topic.partitions[start : start + ENTRIES_PER_SLICE]
             cut.delivers |= any(partition.error for partition in some)
             partitions += [
-                (place, partition)
-                for place, partition in enumerate(some, start)
+                (index, partition)
+                for index, partition in enumerate(some, start)
                 if partition.records_end > partition.records_start
             ]
         turn = self._turns.get(topic.name)
@@ -276,7 +268,7 @@ class Fetching:
         if batch.attributes & LOG_APPEND_TIME and 0 <= stamp_ms <= wall_ms + rule.max_ahead_ms:
             return due_ms(rule, stamp_ms, stamp_ms) - wall_ms  # the broker's own stamp
         offset = _base_offset(frame, batch.offset)[0]
-        after_ms, by_ms = self._shared.arrivals.of((topic, partition), offset, wall_ms)
+        after_ms, by_ms = self._shared.learned.arrivals.of((topic, partition), offset, wall_ms)
         if rule.fixed_ms <= rule.max_behind_ms:
             after_ms = by_ms  # then distrust costs a short delay, and only once for records stored before
         return due_ms(rule, stamp_ms, by_ms, after_ms) - wall_ms

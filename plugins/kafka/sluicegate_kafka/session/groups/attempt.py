@@ -12,6 +12,7 @@ from sluicegate.sessions.work import Turn, Work
 from sluicegate_kafka.codec.slices import Slices
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
+from sluicegate_kafka.session.requests.outcomes import Answer, Decided, Pass
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.refusals import group_code
 from sluicegate_kafka.session.shared.shared import Shared
@@ -49,25 +50,23 @@ class Attempt:
         yield from ()
 
     def admitting(
-        self, turn: Turn, admitted: Callable[[], None], refusal: Callable[[int], bytes | Slices[bytes]]
-    ) -> Work[bool]:
+        self, turn: Turn, admitted: Callable[[], Pass], refusal: Callable[[int], bytes | Slices[bytes]]
+    ) -> Work[Decided]:
         """Have a request forwarded or refused; what a handler returns.
 
-        :param admitted: called right before it is forwarded to the broker.
+        :param admitted: called right before it is forwarded to the broker; what that owes.
         :param refusal: makes the answer to the client, by its error code; in slices if it may be long.
         """
         refused = yield from self.taking(turn)
         if refused is None:
-            admitted()
-            return True
+            return admitted()
         if refused.action is Action.DELAY:
             self.shared.count(self.timed_out)
         yield from self.refusing(refused)
         answer = refusal(group_code(refused, self.connection.software))
         if not isinstance(answer, bytes):
             answer = yield from answer
-        self.connection.outstanding.answer(answer)
-        return False
+        return Answer(answer)
 
     def _compiling(self, topics: Collection[str], turn: Turn) -> Slices[None]:
         """Compile the gates of all topics in advance; in slices."""
@@ -85,11 +84,11 @@ class Attempt:
     def _cost(self, topic: str, now_ns: int) -> int:
         """How long a topic takes to decide: 1, and 1 more for each group that must be learned first."""
         is_listed = depends_on_list(self._group, self._gate(topic, now_ns))
-        return 1 + (self.shared.listing.count(topic) if is_listed else 0)
+        return 1 + (self.shared.learned.listing.count(topic) if is_listed else 0)
 
     def _placing(self, topic: str, place: Creation, turn: Turn) -> Work[Decision | None]:
         """Take a place, once the broker has listed its groups if that is needed, and others have left."""
-        listing, gate = self.shared.listing, partial(self._gate, topic)
+        listing, gate = self.shared.learned.listing, partial(self._gate, topic)
 
         def decide(gate: Gate, now_ns: int) -> Decision | None:
             if depends_on_list(self._group, gate):

@@ -26,7 +26,7 @@ class Commit(Attempt):
     timed_out = KafkaEvent.COMMIT_HOLD_TIMED_OUT
 
     def __init__(self, shared: Shared, connection: Connection, group: str, topics: Sequence[str]) -> None:
-        super().__init__(shared, connection, group, shared.max_hold_ns)
+        super().__init__(shared, connection, group, shared.limits.max_hold_ns)
         self._topics = topics
         self._created: dict[str, Creation] = {}
         """The subscriptions that it creates, by topic."""

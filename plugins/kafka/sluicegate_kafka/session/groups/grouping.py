@@ -19,12 +19,16 @@ from sluicegate_kafka.session.groups.heartbeats import Heartbeats
 from sluicegate_kafka.session.groups.join import Join
 from sluicegate_kafka.session.groups.joining import Joining, noted
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.working import (
+from sluicegate_kafka.session.requests.outcomes import (
+    Answer,
+    Decided,
+    Expected,
     Handler,
     Making,
+    Pass,
     deciding,
     in_slices,
+    pass_if,
 )
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.shared import Shared
@@ -61,20 +65,20 @@ class Grouping:
 
     # -- the classic protocol ---------------------------------------------------------------------
 
-    def _join(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[bool]:
+    def _join(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[Decided]:
         join = yield from group_requests.join_group_slices(frame, head)
         key = (join.group, join.instance_id or join.member_id or f"joining {self._connection.peer}")
         self._joining.check_name(key)
         if not (join.instance_id or join.member_id):
             yield from self._joining.replacing(key)
         returns = bool(join.member_id) and key not in self._joining
-        hold_ns = self._shared.max_hold_ns
+        hold_ns = self._shared.limits.max_hold_ns
         attempt = Join(self._joining, key, lambda: join.topics, returns=returns, hold_ns=hold_ns)
         refusal = partial(group_responses.refuse_join_group, head.version, head.correlation_id)
         admitted = partial(self._expect_member, head, key, join)
         return (yield from attempt.admitting(turn, admitted, refusal))
 
-    def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> None:
+    def _expect_member(self, head: RequestHead, key: MemberKey, join: JoinGroup) -> Pass:
         if not (join.instance_id or join.member_id):
             self._joining.unnamed.add(key)
 
@@ -83,19 +87,17 @@ class Grouping:
             yield from self._joining.settling(key, error, join.instance_id or member_id)
             return response
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(joined)))
+        return Pass(Expected(head.correlation_id, in_slices(joined)))
 
-    def _sync(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    def _sync(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         """Read a member's partitions from the response. A leader's request passes unread: it may be large."""
         if head.end - head.start <= MAX_GROUP_REQUEST:
             key = _key(assignments.read_member(frame, head))
             if self._joining.topics(key):
-                self._expect_assignment(head, key)
-                return True
-        self._connection.outstanding.expect(head.correlation_id)
-        return True
+                return self._expect_assignment(head, key)
+        return Pass(head.correlation_id)
 
-    def _expect_assignment(self, head: RequestHead, key: MemberKey) -> None:
+    def _expect_assignment(self, head: RequestHead, key: MemberKey) -> Pass:
         def synced(turn: Turn, response: bytes) -> Making:
             error, assignment = assignments.sync_group_result(response, head.version)
             if error == errors.NONE:
@@ -103,29 +105,26 @@ class Grouping:
                 yield from self._joining.assigning(key, partitions, turn.now_ns)
             return response
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(synced)))
+        return Pass(Expected(head.correlation_id, in_slices(synced)))
 
-    def _beat(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    def _beat(self, frame: bytes, head: RequestHead, now_ns: int) -> Decided:
         """A member that was replaced here, or expelled by the broker, has to join again."""
         member = assignments.read_member(frame, head)
         key = _key(member)
         if key in self._joining.gave_way:
-            self._connection.outstanding.answer(
-                group_responses.refuse_heartbeat(head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID)
-            )
-            return False
+            code = errors.UNKNOWN_MEMBER_ID
+            return Answer(group_responses.refuse_heartbeat(head.version, head.correlation_id, code))
 
-        def told(turn: Turn, response: bytes) -> Making:
+        def answered(turn: Turn, response: bytes) -> Making:
             if group_responses.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
                 yield from self._joining.leaving(key)
             return response
 
         # A static member keeps its key when it joins again, and a beat may name it with a false member id.
         known = not member.instance_id and key in self._joining
-        self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(told))
-        return True
+        return pass_if(known, head.correlation_id, in_slices(answered))
 
-    def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         group, members = group_requests.read_leave_group(frame, head)
 
         def left(turn: Turn, response: bytes) -> Making:
@@ -134,30 +133,27 @@ class Grouping:
             return response
 
         known = any((group, member) in self._joining for member in members)
-        self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(left))
-        return True
+        return pass_if(known, head.correlation_id, in_slices(left))
 
     # -- offsets ----------------------------------------------------------------------------------
 
-    def _offsets(self, frame: bytes, head: RequestHead, now_ns: int) -> bool:
+    def _offsets(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         """The offsets where members begin to fetch help to match them with connections."""
-        if not self._shared.follows_assignments:
-            self._connection.outstanding.expect(head.correlation_id)
-            return True
+        if not self._shared.policed.follows_assignments:
+            return Pass(head.correlation_id)
         group = committed.offset_fetch_group(frame, head)
 
-        def told(turn: Turn, response: bytes) -> Making:
-            found = yield from committed.committed_offsets_slices(response, head.version, group)
-            for name, offsets in found.items():
+        def fetched(turn: Turn, response: bytes) -> Making:
+            by_group = yield from committed.committed_offsets_slices(response, head.version, group)
+            for name, offsets in by_group.items():
                 yield from noted(self._shared.audiences.committing(self._connection, name, offsets))
             return response
 
-        self._connection.outstanding.expect(Expected(head.correlation_id, in_slices(told)))
-        return True
+        return Pass(Expected(head.correlation_id, in_slices(fetched)))
 
     # -- groups without members -------------------------------------------------------------------
 
-    def _commit(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[bool]:
+    def _commit(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[Decided]:
         """Offsets create a subscription where the group has none yet on that topic."""
         read_commit = yield from group_requests.commit_slices(frame, head)
         commit = Commit(self._shared, self._connection, read_commit.group, read_commit.topics)
@@ -165,7 +161,7 @@ class Grouping:
         refusal = partial(group_responses.refuse_commit, frame, head)
         return (yield from commit.admitting(turn, admitted, refusal))
 
-    def _expect_commit(self, head: RequestHead, commit: Commit) -> None:
+    def _expect_commit(self, head: RequestHead, commit: Commit) -> Pass:
         """Watch whether the broker refuses a new subscription."""
 
         def committed(turn: Turn, response: bytes) -> Making:
@@ -174,7 +170,7 @@ class Grouping:
             yield from commit.answering(refused, turn.now_ns)
             return response
 
-        self._connection.outstanding.expect_if(commit.is_new, head.correlation_id, in_slices(committed))
+        return pass_if(commit.is_new, head.correlation_id, in_slices(committed))
 
     def parting(self) -> Slices[None]:
         """The connection is closed: release its members."""

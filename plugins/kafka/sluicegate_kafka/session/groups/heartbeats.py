@@ -11,19 +11,28 @@ from typing import NamedTuple
 
 from sluicegate.broker import Buffer
 from sluicegate.model import Action
-from sluicegate.sessions.work import TURN, Ask, Turn, Work
+from sluicegate.sessions.work import TURN, Ask, Running, Task, Turn, Work
 from sluicegate_kafka.codec import assignments, errors, group_requests, group_responses
 from sluicegate_kafka.codec.assignments import PartitionsById
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.group_requests import ConsumerGroupHeartbeat
+from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.groups.join import Join
 from sluicegate_kafka.session.groups.joining import Joining
-from sluicegate_kafka.session.requests.connection import INJECTED, MAX_TOPICS, Connection
-from sluicegate_kafka.session.requests.held import Held
-from sluicegate_kafka.session.requests.late import Injected, LateResponse
-from sluicegate_kafka.session.requests.working import Making, in_slices
+from sluicegate_kafka.session.requests.connection import INJECTED, MAX_TOPICS, Connection, Injected
+from sluicegate_kafka.session.requests.outcomes import (
+    Answer,
+    Decided,
+    Expected,
+    Held,
+    Making,
+    Pass,
+    ignore,
+    in_slices,
+    pass_if,
+)
 from sluicegate_kafka.session.shared.readers import MemberKey
 from sluicegate_kafka.session.shared.refusals import group_code
 from sluicegate_kafka.session.shared.shared import Shared
@@ -52,34 +61,27 @@ class Heartbeats:
         self._patterns: dict[MemberKey, frozenset[str]] = {}
         """Members with a pattern, and the topics that they subscribe to by name."""
 
-    def request(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[bool]:
+    def request(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[Decided]:
         """Handle a ConsumerGroupHeartbeat, in slices."""
         beat = group_requests.read_consumer_group_heartbeat(frame, head)
         if len(beat.topics or ()) > ENTRIES_PER_SLICE:
             yield TURN
         key = (beat.group, beat.instance_id or beat.member_id or f"joining {self._connection.peer}")
         if beat.epoch < 0:
-            self._expect_departure(head, key, beat)
-            return True
+            return self._expect_departure(head, key, beat)
         if key in self._joining.gave_way and beat.epoch > 0:
             self._patterns.pop(key, None)
-            self._connection.outstanding.answer(
-                group_responses.refuse_consumer_group_heartbeat(
-                    head.version, head.correlation_id, errors.UNKNOWN_MEMBER_ID
-                )
-            )
-            return False
+            return Answer(_refusal(head, errors.UNKNOWN_MEMBER_ID))
         if beat.regex:
             self._joining.know(key)
             self._patterns.setdefault(key, frozenset())
         elif beat.regex is not None:
             self._patterns.pop(key, None)
         if beat.topics is None:
-            self._expect(head, key, beat)
-            return True
+            return self._expect(head, key, beat)
         return (yield from self._subscribing(turn, head, key, beat))
 
-    def _expect_departure(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
+    def _expect_departure(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> Pass:
         """A member leaves once the broker confirms it: the broker refuses a false member id."""
 
         def left(turn: Turn, response: bytes) -> Making:
@@ -90,11 +92,11 @@ class Heartbeats:
             return response
 
         known = key in self._joining
-        self._connection.outstanding.expect_if(known, head.correlation_id, in_slices(left))
+        return pass_if(known, head.correlation_id, in_slices(left))
 
     def _subscribing(
         self, turn: Turn, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat
-    ) -> Work[bool]:
+    ) -> Work[Decided]:
         """Attach a member to the topics that it names."""
         named = frozenset(beat.topics or ())
 
@@ -104,21 +106,21 @@ class Heartbeats:
             brought = self._joining.topics(key).keys() - self._patterns[key]
             return tuple(named | brought)  # what the pattern brought stays
 
-        def admitted() -> None:
+        def admitted() -> Pass:
             if key in self._patterns:
                 self._patterns[key] = named
-            self._expect(head, key, beat)
+            return self._expect(head, key, beat)
 
         def refusal(code: int) -> bytes:
             if key not in self._joining:
                 self._patterns.pop(key, None)
-            return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
+            return _refusal(head, code)
 
         returns = beat.epoch > 0 and key not in self._joining
-        join = Join(self._joining, key, topics, returns=returns, hold_ns=self._shared.max_hold_ns)
+        join = Join(self._joining, key, topics, returns=returns, hold_ns=self._shared.limits.max_hold_ns)
         return (yield from join.admitting(turn, admitted, refusal))
 
-    def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> None:
+    def _expect(self, head: RequestHead, key: MemberKey, beat: ConsumerGroupHeartbeat) -> Pass:
         """Watch the broker's response to a join; in version 0 it chooses the member id."""
         joins = beat.epoch == 0 or not beat.member_id
         if not (beat.instance_id or beat.member_id):
@@ -139,7 +141,7 @@ class Heartbeats:
             elif error == errors.UNKNOWN_MEMBER_ID and not beat.instance_id:
                 self._patterns.pop(key, None)
                 yield from self._joining.leaving(key)
-            if error != errors.NONE or not self._shared.follows_assignments:
+            if error != errors.NONE or not self._shared.policed.follows_assignments:
                 return response
             partitions = yield from assignments.heartbeat_assignment_slices(response, head.version)
             if partitions is None:
@@ -147,24 +149,30 @@ class Heartbeats:
             known = beat._replace(member_id=beat.member_id or member_id)
             return self._assign(_Assignment(head, known, name, response, partitions), turn.now_ns)
 
-        follows = joins or key in self._joining or self._shared.follows_assignments
-        self._connection.outstanding.expect_if(follows, head.correlation_id, in_slices(answered))
+        follows = joins or key in self._joining or self._shared.policed.follows_assignments
+        return pass_if(follows, head.correlation_id, in_slices(answered))
 
     # -- assignments ------------------------------------------------------------------------------
 
     def _assign(self, assignment: _Assignment, now_ns: int) -> Buffer | Held:
         """Withhold an assignment until the member may have it."""
-        head = assignment.head
-        later = group_responses.refuse_consumer_group_heartbeat(
-            head.version, head.correlation_id, errors.COORDINATOR_LOAD_IN_PROGRESS
-        )
-        until_ns = now_ns + self._shared.max_hold_ns
-        late = LateResponse(self._connection, assignment.frame, later, until_ns, now_ns)
-        return late.keeping_place(self._assigning(assignment, late))
+        try_again = _refusal(assignment.head, errors.COORDINATOR_LOAD_IN_PROGRESS)
+        held = Held(try_again, now_ns + self._shared.limits.max_hold_ns)
+
+        def done(response: Buffer, now_ns: int) -> None:
+            frame = with_length([response]) if response is assignment.frame else response
+            self._connection.outstanding.settle(held, frame)
+
+        task: Task[Buffer] = Task(self._connection.wait, done, now_ns)
+        made = task.begin(self._assigning(assignment, task))
+        if isinstance(made, Running):
+            held.makes(task)
+            return held
+        return made
 
     def _assigning(self, assignment: _Assignment, turn: Turn) -> Work[Buffer]:
         """The response for the client: the assignment unchanged, or a refusal."""
-        names, key = self._shared.topic_names, assignment.key
+        names, key = self._shared.learned.topic_names, assignment.key
         unknown = yield from self._naming(assignment.partitions)
 
         def topics() -> Sequence[str]:
@@ -178,24 +186,23 @@ class Heartbeats:
         join = Join(self._joining, key, topics, returns=returns, hold_ns=0)
         refused = yield from join.taking(turn)
         if refused is None:
-            taken = {names[each]: found for each, found in assignment.partitions.items() if each in names}
+            taken = {names[each]: theirs for each, theirs in assignment.partitions.items() if each in names}
             self._joining.confirm(key)
             yield from self._joining.assigning(key, None if unknown else taken, turn.now_ns)
             return assignment.frame
         yield from join.refusing(refused)
         if refused.action is not Action.DELAY:
             self._evict(assignment)
-        head, code = assignment.head, group_code(refused, self._connection.software)
-        return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)
+        return _refusal(assignment.head, group_code(refused, self._connection.software))
 
     def _naming(self, partitions: PartitionsById) -> Work[bool]:
         """Learn the names of assigned topics; True if some stay unknown."""
-        names = self._shared.topic_names
+        names = self._shared.learned.topic_names
         unknown = [topic_id for topic_id in partitions if topic_id not in names][:MAX_TOPICS]
         if unknown:
             request = assignments.ask_topic_names(INJECTED, self._connection.client_id, unknown)
             response = yield Ask(Injected(request))
-            self._shared.learn_topic_names((yield from assignments.topic_names_slices(response)))
+            self._shared.learned.learn_topic_names((yield from assignments.topic_names_slices(response)))
         is_unknown = any(topic_id not in names for topic_id in unknown)
         if is_unknown:  # deleted meanwhile, or hidden from the client, which then cannot fetch them either
             self._shared.count(KafkaEvent.ASSIGNED_TOPIC_UNKNOWN)
@@ -214,8 +221,9 @@ class Heartbeats:
             beat.member_id,
             beat.instance_id,
         )
-        self._connection.inject(leave, _ignore)
+        # A member that cannot leave is expelled when its session ends.
+        self._connection.send(leave, Expected(INJECTED, ignore))
 
 
-def _ignore(response: bytes, now_ns: int) -> None:
-    """Ignore the response: a member that cannot leave is expelled when its session ends."""
+def _refusal(head: RequestHead, code: int) -> bytes:
+    return group_responses.refuse_consumer_group_heartbeat(head.version, head.correlation_id, code)

@@ -88,18 +88,18 @@ class Join(Attempt):
         return refused
 
     def _decide(self, gate: Gate, place: Creation, now_ns: int) -> Decision | None:
-        found = place.decide_creation(gate, now_ns)
-        if found is None and isinstance(place, Admission):
+        refused = place.decide_creation(gate, now_ns)
+        if refused is None and isinstance(place, Admission):
             self._make_room(gate, place.attach, now_ns)
-            found = place.decide(gate, now_ns)
-        return found
+            refused = place.decide(gate, now_ns)
+        return refused
 
     def _make_room(self, gate: Gate, operation: Operation, now_ns: int) -> None:
         """Release a silent member of an equal client, if the new one would be refused otherwise."""
         consumers = gate.state.subscription(operation.subscription).consumers
         if operation.consumer in consumers:
             return
-        audiences, silence_ns = self.shared.audiences, self.shared.silence_ns
+        audiences, silence_ns = self.shared.audiences, self.shared.limits.silence_ns
         if 0 < int(gate.policies.number(_GROUP_LIMIT)) <= len(consumers):
             group = operation.subscription
             audiences.make_room(self.connection, operation.topic, group, silence_ns, now_ns)

@@ -5,29 +5,40 @@ the client gets one response with everything in it. While a topic is held nothin
 read, so the order within every partition is the client's.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sluicegate.broker import Buffer
 from sluicegate.decisions.ids import with_id
 from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision
 from sluicegate.sessions.pieces import NoRoomError
-from sluicegate.sessions.work import Running, Turn, Until, Work
+from sluicegate.sessions.work import Turn, Until, Work
 from sluicegate_kafka.codec import errors
-from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, subset_produce
-from sluicegate_kafka.codec.produce_responses import merge_produce_responses, refusal_response
+from sluicegate_kafka.codec.produce_requests import (
+    ProduceRequest,
+    ProduceTopic,
+    measure_records,
+    subset_produce,
+)
+from sluicegate_kafka.codec.produce_responses import (
+    appended,
+    merge_produce_responses,
+    refusal_response,
+    unauthorized,
+)
 from sluicegate_kafka.events import KafkaEvent
-from sluicegate_kafka.session.producing.appends import Appends, Unheard, awaited_appends
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.requests.pending import Expected
-from sluicegate_kafka.session.requests.working import Decided
+from sluicegate_kafka.session.requests.outcomes import Answer, Expected
 from sluicegate_kafka.session.shared.refusals import produce_code
 from sluicegate_kafka.session.shared.sequences import OUT_OF_ORDER
 from sluicegate_kafka.session.shared.shared import Shared
 
 _MAX_THROTTLE_MS = 1_000
+Unheard: TypeAlias = dict[tuple[str, int], Callable[[int], None]]
+"""Producers that the broker has not answered yet, by topic and id -> releases one, at a monotonic time."""
 
 
 class Decider(Protocol):
@@ -43,85 +54,68 @@ class Decider(Protocol):
         """A held topic of a request will not be forwarded."""
 
 
+@dataclass(slots=True)
 class Exchange:
     """One Produce request, its parts, and the response that is being put together."""
 
-    __slots__ = (
-        "_arrived",
-        "_connection",
-        "_decider",
-        "_held",
-        "_hold",
-        "_owed",
-        "_refused",
-        "_request",
-        "_shared",
-        "_throttle_ms",
-    )
+    _shared: Shared
+    _connection: Connection
+    _decider: Decider
+    _request: ProduceRequest
+    _hold: Hold
+    _held: list[int] = field(default_factory=list)
+    """Topics that wait, by index."""
+    _refused: list[tuple[str, list[int], int, str]] = field(default_factory=list)
+    _arrived: list[bytes] = field(default_factory=list)
+    _owed: int = 0
+    """How many parts the broker has not answered."""
+    _throttle_ms: int = 0
 
-    def __init__(
-        self, shared: Shared, connection: Connection, decider: Decider, request: ProduceRequest
-    ) -> None:
-        self._shared = shared
-        self._connection = connection
-        self._decider = decider
-        self._request = request
-        self._held: list[int] = []
-        self._refused: list[tuple[str, list[int], int, str]] = []
-        self._arrived: list[bytes] = []
-        self._owed = 0
-        self._throttle_ms = 0
-        self._hold = Hold(shared.max_hold_ns)
-
-    def begin(self, decisions: list[Decision | None], now_ns: int) -> Decided:
-        """Act on the first decisions of a request that took no time yet; as `work`."""
-        turn: Running[bool] = Running(now_ns)
-        return turn.begin(self.work(decisions, turn))
-
-    def work(self, decisions: list[Decision | None], turn: Turn) -> Work[bool]:
+    def work(self, decisions: list[Decision | None], turn: Turn) -> Work[Answer | None]:
         """Forward and refuse topics until none is held.
 
         :param decisions: the first ones, one for each topic of the request.
+        :return: the answer; None if it comes later, or there is none.
         """
-        event = KafkaEvent.PRODUCE_SPLIT if len(decisions) > 1 else KafkaEvent.PRODUCE_HELD_OR_REFUSED
-        self._shared.count(event)
         topics, acks = self._request.topics, self._request.acks
         try:
             wait_ns = self._act(dict(enumerate(decisions)), turn.now_ns)
             while self._held:
                 yield Until(turn.now_ns + wait_ns)
                 held, self._held = self._held, []
-                again = {place: self._decider.decide(topics[place], acks, turn.now_ns) for place in held}
+                again = {index: self._decider.decide(topics[index], acks, turn.now_ns) for index in held}
                 wait_ns = self._act(again, turn.now_ns)
         except NoRoomError:
             self._refuse_held(turn.now_ns)
         finally:  # the client has disconnected: held topics are discarded, never forwarded
-            for place in self._held:
-                self._decider.abandon(topics[place], turn.now_ns)
-            self._held.clear()
-        self._settled()
-        return False
+            for index in self._held:
+                self._decider.abandon(topics[index], turn.now_ns)
+        # The response may take long, and needs none of the bytes.
+        self._request = self._request._replace(frame=b"", topics=[])
+        return Answer(self._response()) if acks != 0 and self._owed == 0 else None
 
     def _act(self, decisions: dict[int, Decision | None], now_ns: int) -> int:
-        """Act on decisions by place; returns how long to wait for those that are held, in ns."""
+        """Act on decisions by topic index; returns how long to wait for those that are held, in ns."""
         passed: list[int] = []
         late: list[int] = []
         shortest_ns = 0
-        for place, decision in decisions.items():
-            topic = self._request.topics[place]
+        for index, decision in decisions.items():
+            topic = self._request.topics[index]
             if decision is None:
-                passed.append(place)
+                passed.append(index)
             elif wait_ns := self._hold.wait_ns(decision, now_ns):
-                self._held.append(place)
+                self._held.append(index)
                 delay_ms = min(_MAX_THROTTLE_MS, decision.delay_ns // 1_000_000)
                 self._throttle_ms = max(self._throttle_ms, delay_ms)
                 shortest_ns = min(shortest_ns or wait_ns, wait_ns)
             elif decision.action is Action.DELAY:
-                late.append(place)
+                late.append(index)
             else:
                 self._reject(topic, decision)
         if late:
-            self._give_up(late, f"held for {self._shared.max_hold_ns // 1_000_000} ms by limits", now_ns)
+            self._give_up(
+                late, f"held for {self._shared.limits.max_hold_ns // 1_000_000} ms by limits", now_ns
+            )
             self._shared.count(KafkaEvent.PRODUCE_HOLD_TIMED_OUT)
         if passed:
             self._forward(passed, now_ns)
@@ -134,13 +128,13 @@ class Exchange:
         if self._request.acks != 0 and topic.producer_id >= 0:
             if decision is OUT_OF_ORDER:
                 # A topic is refused as a whole: its partitions without a gap get the code of a later try.
-                late = self._shared.sequences_of(self._connection).out_of_order(topic)
+                late = self._shared.client_gaps.of(self._connection).out_of_order(topic)
                 self._refused.append((topic.name, late, errors.OUT_OF_ORDER_SEQUENCE_NUMBER, text))
                 partitions = [each for each in partitions if each not in late]
             if code == errors.NOT_ENOUGH_REPLICAS:
-                self._shared.postponed(self._connection, topic)
+                self._shared.client_gaps.postponed(self._connection, topic)
             else:
-                self._shared.sequences_of(self._connection).refused(topic, decision)
+                self._shared.client_gaps.of(self._connection).refused(topic, decision)
         if partitions:
             self._refuse(topic._replace(partitions=partitions), code, text)
 
@@ -149,40 +143,32 @@ class Exchange:
             self._shared.count(KafkaEvent.PRODUCE_DROPPED_ACKS_0)
         self._refused.append((topic.name, topic.partitions, code, text))
 
-    def _give_up(self, places: Iterable[int], why: str, now_ns: int) -> None:
+    def _give_up(self, indexes: Iterable[int], why: str, now_ns: int) -> None:
         """Refuse topics that were held too long; the client retries by its own rules."""
-        for place in places:
-            topic = self._request.topics[place]
+        for index in indexes:
+            topic = self._request.topics[index]
             self._decider.abandon(topic, now_ns)
             if self._request.acks != 0:
-                self._shared.postponed(self._connection, topic)
+                self._shared.client_gaps.postponed(self._connection, topic)
             self._refuse(topic, errors.NOT_ENOUGH_REPLICAS, f"{why} of topic {topic.name}; try again")
 
-    def _forward(self, places: list[int], now_ns: int) -> None:
-        gaps = self._shared.sequences
+    def _forward(self, indexes: list[int], now_ns: int) -> None:
+        gaps = self._shared.client_gaps.by_client
         if gaps and (sequences := gaps.get(self._connection.identity)) is not None:
-            for place in places:
-                sequences.passed(self._request.topics[place])
+            for index in indexes:
+                sequences.passed(self._request.topics[index])
         request, head = self._request, self._request.head
-        if len(places) == len(request.topics):
-            self._connection.parts.append(memoryview(request.frame)[head.start - 4 : head.end])
-        else:
-            self._connection.parts.append(subset_produce(request, places))
+        is_whole = len(indexes) == len(request.topics)
+        whole = memoryview(request.frame)[head.start - 4 : head.end]
+        owed = None
         if request.acks != 0:
             self._owed += 1
-            topics = [request.topics[place] for place in places]
+            topics = [request.topics[index] for index in indexes]
             appends = awaited_appends(self._shared, topics, self._decider.unheard, now_ns)
-            handle = partial(self.part, appends)
-            self._connection.outstanding.expect(Expected(head.correlation_id, handle))
+            owed = Expected(head.correlation_id, partial(self.part, appends))
+        self._connection.send(whole if is_whole else subset_produce(request, indexes), owed)
 
-    def _settled(self) -> None:
-        """Answer now, or wait for the broker, as nothing is held any more."""
-        # The response may take long, and needs none of the bytes.
-        self._request = self._request._replace(frame=b"", topics=[])
-        if self._request.acks != 0 and self._owed == 0:
-            self._connection.outstanding.answer(self._response())
-
-    def part(self, appends: Appends | None, frame: bytes, now_ns: int) -> Buffer | None:
+    def part(self, appends: "Appends | None", frame: bytes, now_ns: int) -> Buffer | None:
         """The broker answered one part; the response is complete when nothing is held or owed."""
         if appends is not None:
             appends.learn(frame, self._request.head.version, now_ns)
@@ -196,7 +182,7 @@ class Exchange:
         version, correlation_id = self._request.head.version, self._request.head.correlation_id
         if not self._arrived:
             return refusal_response(version, correlation_id, self._refused, self._throttle_ms)
-        arrived = [self._shared.readdress_produce(frame, version) for frame in self._arrived]
+        arrived = [self._shared.learned.readdress_produce(frame, version) for frame in self._arrived]
         return merge_produce_responses(version, correlation_id, arrived, self._refused, self._throttle_ms)
 
     def _refuse_held(self, now_ns: int) -> None:
@@ -204,3 +190,95 @@ class Exchange:
         self._give_up(self._held, "too many bytes are held already to wait for limits", now_ns)
         self._held.clear()
         self._shared.count(KafkaEvent.PRODUCE_NOT_HELD_FOR_BUDGET)
+
+
+class Appends:
+    """The batches of one forwarded Produce request whose arrival or first answer matters.
+
+    :param shared: where arrivals are kept.
+    :param asked_ms: when the request is forwarded, in ms of the wall clock.
+    """
+
+    __slots__ = ("_asked_ms", "_batches", "_first", "_shared")
+
+    def __init__(self, shared: Shared, asked_ms: int) -> None:
+        self._shared = shared
+        self._asked_ms = asked_ms
+        self._batches: dict[tuple[str, int], tuple[int, int, bool]] = {}
+        """Topic and partition -> records, the topic's delay in ms, and whether they may be stored already."""
+
+        self._first: list[tuple[str, Callable[[int], None]]] = []
+        """Topics, and what releases a producer there that the broker answers for the first time."""
+
+    def first(self, topic: str, release: Callable[[int], None]) -> None:
+        """Record that the response is the first one to a producer.
+
+        :param release: called if the broker does not let it publish.
+        """
+        self._first.append((topic, release))
+
+    def add(self, topic: ProduceTopic, delay_ms: int, behind_ms: int) -> None:
+        """Record a request's batches of a topic.
+
+        :param delay_ms: the topic's fixed delay.
+        :param behind_ms: how long before its arrival a record may be stamped.
+        """
+        is_idempotent = max(topic.producer_id, *topic.more_producers, -1) >= 0
+        for partition, span in zip(topic.partitions, topic.records, strict=True):
+            records, _, stamped_ms, _ = measure_records(topic.frame, *span)
+            self._batches[topic.name, partition] = records, delay_ms, is_idempotent
+            if stamped_ms < self._asked_ms - behind_ms:
+                self._shared.count(KafkaEvent.PRODUCE_BACK_DATED)
+
+    def learn(self, frame: bytes, version: int, now_ns: int) -> None:
+        """Read the offsets that the broker assigned, and whom it refuses.
+
+        :param frame: the response without its length.
+        :param version: of the request.
+        :param now_ns: monotonic time.
+        """
+        if self._first:
+            refused = unauthorized(frame, version)
+            for name, release in self._first:
+                if name in refused:
+                    release(now_ns)
+        if not self._batches:
+            return
+        now_ms = self._shared.wall_ms(now_ns)
+        only = next(iter(self._batches)) if len(self._batches) == 1 else None
+        arrivals = self._shared.learned.arrivals
+        for topic, partition, offset in appended(frame, version, only):
+            records, delay_ms, is_idempotent = self._batches.get((topic, partition), (0, 0, False))
+            at, end = (topic, partition), offset + records
+            # A repeated batch is answered with the offset that it had the first time: it tells nothing new,
+            # nor that the topic was recreated.
+            if records and not (is_idempotent and arrivals.covers(at, end)):
+                arrivals.note(at, offset, end, self._asked_ms, now_ms, delay_ms)
+
+
+def awaited_appends(
+    shared: Shared, topics: Iterable[ProduceTopic], unheard: Unheard, now_ns: int
+) -> Appends | None:
+    """What the response shows; None if there is nothing to learn.
+
+    :param topics: what is forwarded.
+    :param unheard: loses the producers of these topics.
+    :param now_ns: monotonic time.
+    """
+    appends: Appends | None = None
+    if not (unheard or shared.policed.reads_fetches):
+        return appends
+    for topic in topics:
+        rule = shared.gate(topic.name, False, now_ns).delay if shared.policed.reads_fetches else None
+        if rule is None and not unheard:
+            continue
+        keys = [(topic.name, each) for each in (topic.producer_id, *topic.more_producers)]
+        released = [unheard.pop(key) for key in keys if key in unheard]
+        if rule is None and not released:
+            continue
+        appends = appends or Appends(shared, shared.wall_ms(now_ns))
+        if rule is not None:
+            appends.add(topic, rule.fixed_ms, rule.max_behind_ms)
+        for release in released:
+            appends.first(topic.name, release)
+    return appends

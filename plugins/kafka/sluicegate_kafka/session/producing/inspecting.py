@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import Gate
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.work import Ask, Turn, Work
@@ -16,7 +17,7 @@ from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.produce_requests import Inspected, ProduceRequest, ProduceTopic
 from sluicegate_kafka.codec.produce_responses import refusal_response
-from sluicegate_kafka.codec.record_walk import largest_message
+from sluicegate_kafka.codec.record_walk import Slice, largest_message
 from sluicegate_kafka.codec.records import (
     BATCH_OVERHEAD,
     COMPRESSION_MASK,
@@ -28,6 +29,7 @@ from sluicegate_kafka.codec.unpacked_walk import UnpackedWalk
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.producing.unpacking import Unpacking
 from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.requests.outcomes import Answer
 from sluicegate_kafka.session.shared.shared import Shared
 
 MAX_RECORDS = 1_000_000
@@ -67,40 +69,70 @@ def inspects(gate: Gate) -> bool:
     return gate.policies.values.get("inspect") is True
 
 
+class Measuring:
+    """What measuring the records of one connection takes, one request after the other.
+
+    :param budget: memory that all clients may take together.
+    """
+
+    __slots__ = ("_budget", "nbytes", "slice")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.slice = Slice()
+        """The slice that walks over its records are part of."""
+        self.nbytes = 0
+        """Memory that the inspection of a compressed batch takes."""
+
+    def need(self, nbytes: int) -> None:
+        """Take more memory, if that is needed.
+
+        :raises NotNowError: if there is none.
+        """
+        more = nbytes - self.nbytes
+        if more > 0:
+            if not self._budget.take(more, spare=self._budget.limit // _SPARE_PARTS):
+                raise NotNowError
+            self.nbytes = nbytes
+
+    def free(self) -> None:
+        """Give the memory back."""
+        self._budget.give(self.nbytes)
+        self.nbytes = 0
+
+
 class Inspection:
     """Measures the compressed batches of one request.
 
+    :param shared: the front's state.
+    :param connection: where the request comes from.
+    :param measuring: of that connection.
     :param turn: the turn that the first slice runs in.
     """
 
-    def __init__(self, shared: Shared, connection: Connection, turn: Turn) -> None:
+    def __init__(self, shared: Shared, connection: Connection, measuring: Measuring, turn: Turn) -> None:
         self._shared = shared
         self._connection = connection
+        self._measuring = measuring
         self._turn = turn
-        self._until_ns = turn.now_ns + shared.max_hold_ns
-        self._allowance = Allowance(shared.max_frame_bytes, MAX_RECORDS, MAX_WORK)
+        self._until_ns = turn.now_ns + shared.limits.max_hold_ns
+        self._allowance = Allowance(shared.limits.max_frame_bytes, MAX_RECORDS, MAX_WORK)
 
-    def of(self, request: ProduceRequest) -> Work[bool]:
+    def of(self, request: ProduceRequest) -> Work[None]:
         """Measure the topics whose policies say so.
 
-        :return: False if the request was refused, as it cannot be inspected now.
+        :raises NotNowError: if the request cannot be inspected now.
         """
-        shared, turn = self._shared, self._turn
-        try:
-            was_needed = False
-            for place, topic in enumerate(request.topics):
-                gate = shared.gate(topic.name, self._connection.exempt, turn.now_ns)
-                if inspects(gate) and _is_compressed(topic):
-                    limit = int(gate.policies.number("max_message_size")) or sys.maxsize
-                    found = yield from self._inspected(topic, limit)
-                    request.topics[place] = topic._replace(inspected=found)
-                    was_needed = True
-        except (NotNowError, NoRoomError):
-            refuse_for_now(shared, self._connection, request)
-            return False
+        was_needed = False
+        for index, topic in enumerate(request.topics):
+            gate = self._shared.gate(topic.name, self._connection.exempt, self._turn.now_ns)
+            if inspects(gate) and _is_compressed(topic):
+                limit = int(gate.policies.number("max_message_size")) or sys.maxsize
+                inspected = yield from self._inspected(topic, limit)
+                request.topics[index] = topic._replace(inspected=inspected)
+                was_needed = True
         if was_needed:
-            shared.count(KafkaEvent.PRODUCE_INSPECTED)
-        return True
+            self._shared.count(KafkaEvent.PRODUCE_INSPECTED)
 
     def _inspected(self, topic: ProduceTopic, limit: int) -> Work[Inspected]:
         """Measure all batches of a topic."""
@@ -109,7 +141,7 @@ class Inspection:
             for start, end in topic.records:
                 for batch in walk_batches(topic.frame, start, end):
                     largest = max(largest, (yield from self._largest(topic.frame, batch, limit)))
-                    yield from self._connection.slice.end()
+                    yield from self._measuring.slice.end()
         except ProtocolError as error:
             self._allowance.use_up()
             return Inspected(largest, error.reason)
@@ -121,7 +153,7 @@ class Inspection:
             if size <= limit:
                 return size
             span = batch.offset, batch.offset + batch.size
-            return (yield from largest_message(frame, [span], limit, self._connection.slice))
+            return (yield from largest_message(frame, [span], limit, self._measuring.slice))
         allowance = self._allowance
         if not allowance.nbytes:
             raise ProtocolError("the batches of this request exceed what is unpacked")
@@ -131,7 +163,7 @@ class Inspection:
                 "request are inspected"
             )
         walk = UnpackedWalk(
-            limit, batch.record_count, self._connection.slice, allowance.work, allowance.nbytes
+            limit, batch.record_count, self._measuring.slice, allowance.work, allowance.nbytes
         )
         yield from self._walk(frame, batch, walk)
         allowance.nbytes -= walk.nbytes
@@ -143,15 +175,10 @@ class Inspection:
         """Unpack a batch piece by piece; the memory that this takes counts as the connection's."""
         packed = frame[batch.offset + BATCH_OVERHEAD : batch.offset + batch.size]
         unpacking = Unpacking(batch.attributes & COMPRESSION_MASK, packed, self._allowance.nbytes)
-        budget, connection = self._shared.budget, self._connection
         try:
             while not unpacking.is_done:
                 yield from self._next_piece(unpacking, in_loop=len(packed) <= _AT_ONCE)
-                needed = unpacking.memory(walk.nbytes) + walk.kept_bytes - connection.unpacked_bytes
-                if needed > 0:
-                    if not budget.take(needed, spare=budget.limit // _SPARE_PARTS):
-                        raise NotNowError
-                    connection.unpacked_bytes += needed
+                self._measuring.need(unpacking.memory(walk.nbytes) + walk.kept_bytes)
                 yield from walk.over_piece(unpacking.piece)
                 if walk.largest > walk.limit:
                     return
@@ -159,8 +186,7 @@ class Inspection:
                     yield None
             yield from walk.end()
         finally:
-            budget.give(connection.unpacked_bytes)
-            connection.unpacked_bytes = 0
+            self._measuring.free()
 
     def _next_piece(self, unpacking: Unpacking, *, in_loop: bool) -> Work[None]:
         if self._turn.now_ns > self._until_ns:
@@ -168,25 +194,28 @@ class Inspection:
         if in_loop and Unpacking.is_loaded:
             unpacking.run()
         else:
-            unpacking.is_waiting = True
-            yield Ask(unpacking)
+            try:
+                yield Ask(unpacking)
+            except NoRoomError:
+                raise
+            except Exception as error:  # the front has failed
+                raise NotNowError from error
         if unpacking.problem:
             raise ProtocolError(unpacking.problem)
-        if unpacking.is_waiting:
-            raise NotNowError
 
 
-def refuse_for_now(shared: Shared, connection: Connection, request: ProduceRequest) -> None:
+def refuse_for_now(shared: Shared, connection: Connection, request: ProduceRequest) -> Answer | None:
     """Refuse a request that cannot be inspected or buffered now, with an error that its client retries."""
     shared.count(KafkaEvent.INSPECTION_FAILED)
-    if request.acks != 0:
-        text = "the records cannot be inspected at the moment; try again"
-        code = errors.NOT_ENOUGH_REPLICAS
-        refused = [(topic.name, topic.partitions, code, text) for topic in request.topics]
-        for topic in request.topics:
-            shared.postponed(connection, topic)
-        version, correlation_id = request.head.version, request.head.correlation_id
-        connection.outstanding.answer(refusal_response(version, correlation_id, refused, throttle_ms=0))
+    if request.acks == 0:
+        return None
+    text = "the records cannot be inspected at the moment; try again"
+    code = errors.NOT_ENOUGH_REPLICAS
+    refused = [(topic.name, topic.partitions, code, text) for topic in request.topics]
+    for topic in request.topics:
+        shared.client_gaps.postponed(connection, topic)
+    version, correlation_id = request.head.version, request.head.correlation_id
+    return Answer(refusal_response(version, correlation_id, refused, throttle_ms=0))
 
 
 def _is_compressed(topic: ProduceTopic) -> bool:

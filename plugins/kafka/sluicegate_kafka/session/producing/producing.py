@@ -8,10 +8,11 @@ from functools import partial
 
 from sluicegate.broker import Buffer
 from sluicegate.engine.gate import Gate, allowed
+from sluicegate.engine.wait_queue import Hold
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.sessions.admission import Admission
 from sluicegate.sessions.pieces import NoRoomError
-from sluicegate.sessions.work import TURN, Running, Turn, Work
+from sluicegate.sessions.work import TURN, Turn, Work
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
@@ -29,19 +30,17 @@ from sluicegate_kafka.codec.produce_responses import (
 )
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
-from sluicegate_kafka.session.producing.appends import Appends, Unheard, awaited_appends
-from sluicegate_kafka.session.producing.attached import Attached
-from sluicegate_kafka.session.producing.exchange import Exchange
-from sluicegate_kafka.session.producing.inspecting import Inspection, refuse_for_now
-from sluicegate_kafka.session.producing.repeated import Repeated, is_repeatable
+from sluicegate_kafka.events import KafkaEvent
+from sluicegate_kafka.session.producing.exchange import Appends, Exchange, Unheard, awaited_appends
+from sluicegate_kafka.session.producing.inspecting import Inspection, Measuring, NotNowError, refuse_for_now
+from sluicegate_kafka.session.producing.repeated import Attached, Repeated, is_repeatable
 from sluicegate_kafka.session.requests.connection import (
     TOPIC_BYTES,
     TOPICS_PER_SLICE,
     Connection,
     check_topics,
 )
-from sluicegate_kafka.session.requests.pending import Expected, Glance, Owed
-from sluicegate_kafka.session.requests.working import Decided, Handle
+from sluicegate_kafka.session.requests.outcomes import Decided, Expected, Glance, Handle, Later, Pass
 from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 from sluicegate_kafka.session.shared.sequences import Sequences
 from sluicegate_kafka.session.shared.shared import Shared
@@ -70,6 +69,7 @@ class Producing:
         "_last",
         "_shared",
         "_unsent",
+        "measuring",
         "repeated",
         "unheard",
     )
@@ -90,44 +90,56 @@ class Producing:
         """Sender of the last slow-path request."""
         self.repeated: Repeated | None = None
         """Fast path for requests like the last one; None if that one is not repeatable."""
-        connection.produced_ns = self._produced_ns
+        self.measuring = Measuring(shared.budget)
+
+    def repeat(self, data: bytes, now_ns: int) -> int:
+        """Pass the requests at the start of the data that equal the one before; returns where they end."""
+        at, end, repeated = 0, len(data), self.repeated
+        while repeated is not None and at < end and (stop := repeated.again(data, at, end, now_ns)):
+            at = stop
+        return at
+
+    def forget_repeated(self) -> None:
+        """The client calls itself by another name: read its next request."""
+        self.repeated = None
 
     @property
     def places_bytes(self) -> int:
         """About how much memory its producers take."""
         return TOPIC_BYTES * len(self._attached)
 
-    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Decided:
+    def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass | Later[Decided]:
         """Decide a Produce request topic by topic, once its large batches are measured."""
         shared = self._shared
-        is_short = head.end - head.start <= _SHORT_BYTES and self._connection.slice.left > 0
-        if is_short and not shared.inspects and not shared.sequences:
+        is_short = head.end - head.start <= _SHORT_BYTES and self.measuring.slice.left > 0
+        if is_short and not shared.policed.inspects and not shared.client_gaps.by_client:
             request = scan_plain(frame, head)
             if request is not None:
                 return self._decide_plain(request, now_ns)
-        turn: Running[bool] = Running(now_ns)
-        return turn.begin(self._slices(turn, frame, head))
+        return lambda turn: self._slices(turn, frame, head)
 
-    def _decide_plain(self, request: ProduceRequest, now_ns: int) -> Decided:
+    def _decide_plain(self, request: ProduceRequest, now_ns: int) -> Pass | Later[Decided]:
         """Decide a short request for one partition, unchanged."""
         repeated, self.repeated = self.repeated, None
         decision = repeated.decision if repeated is not None else None
         decision = decision or self.decide(request.topics[0], request.acks, now_ns)
         if decision is None:
-            self._look_out(request, self._expect(request, now_ns))
-            return True
-        return Exchange(self._shared, self._connection, self, request).begin([decision], now_ns)
+            return self._pass(request, now_ns, is_single=True)
+        self._connection.output.count(KafkaEvent.PRODUCE_HELD_OR_REFUSED)
+        hold = Hold(self._shared.limits.max_hold_ns)
+        return partial(Exchange(self._shared, self._connection, self, request, hold).work, [decision])
 
-    def _slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[bool]:
-        yield from self._connection.slice.end()
+    def _slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[Decided]:
+        yield from self.measuring.slice.end()
         request = yield from scan_slices(frame, head)
-        if self._shared.inspects and not (
-            yield from Inspection(self._shared, self._connection, turn).of(request)
-        ):
-            return False
+        if self._shared.policed.inspects:
+            try:
+                yield from Inspection(self._shared, self._connection, self.measuring, turn).of(request)
+            except (NotNowError, NoRoomError):
+                return refuse_for_now(self._shared, self._connection, request)
         return (yield from self._decide_all(turn, request))
 
-    def _decide_all(self, turn: Turn, request: ProduceRequest) -> Work[bool]:
+    def _decide_all(self, turn: Turn, request: ProduceRequest) -> Work[Decided]:
         repeated, self.repeated = self.repeated, None
         original = request.frame
         sequences = self._sequences
@@ -137,7 +149,7 @@ class Producing:
             pairs = zip(request.topics, inspected, strict=True)
             request.topics[:] = [topic._replace(inspected=each) for topic, each in pairs]
             if not sequences.gaps:
-                self._shared.sequences.pop(self._connection.identity, None)
+                self._shared.client_gaps.by_client.pop(self._connection.identity, None)
         topics = request.topics
         known = repeated.decision if repeated is not None else None
         try:
@@ -147,16 +159,16 @@ class Producing:
                 self.abandon(topic, turn.now_ns)
             if not isinstance(error, NoRoomError):
                 raise
-            refuse_for_now(self._shared, self._connection, request)
-            return False
-        if len(topics) == 1 and decisions == [None] and request.frame is original:
-            self._look_out(request, self._expect(request, turn.now_ns))
-            return True
-        now_ns = turn.now_ns
+            return refuse_for_now(self._shared, self._connection, request)
         if request.frame is original and not any(decisions):
-            self._expect(request, now_ns)
-            return True
-        return (yield from Exchange(self._shared, self._connection, self, request).work(decisions, turn))
+            return self._pass(request, turn.now_ns, is_single=len(topics) == 1)
+        is_split = len(topics) > 1
+        event = KafkaEvent.PRODUCE_SPLIT if is_split else KafkaEvent.PRODUCE_HELD_OR_REFUSED
+        self._connection.output.count(event)
+        exchange = Exchange(
+            self._shared, self._connection, self, request, Hold(self._shared.limits.max_hold_ns)
+        )
+        return (yield from exchange.work(decisions, turn))
 
     def _decisions(
         self, request: ProduceRequest, known: Decision | None, turn: Turn
@@ -171,13 +183,13 @@ class Producing:
         check_topics(len(topics))
         if len({topic.name for topic in topics}) != len(topics):
             raise ProtocolError("a topic is named twice in one Produce request")
-        found: list[Decision | None] = []
+        decisions: list[Decision | None] = []
         for place, topic in enumerate(topics):
             if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
                 yield TURN
             topics[place] = topic = yield from self._measured(topic, turn)
-            found.append(self.decide(topic, request.acks, turn.now_ns))
-        return found
+            decisions.append(self.decide(topic, request.acks, turn.now_ns))
+        return decisions
 
     def _measured(self, topic: ProduceTopic, turn: Turn) -> Slices[ProduceTopic]:
         """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
@@ -187,7 +199,7 @@ class Producing:
         limit = int(gate.policies.number("max_message_size"))
         if not 0 < limit < topic.largest_batch:
             return topic
-        largest = yield from largest_message(topic.frame, topic.records, limit, self._connection.slice)
+        largest = yield from largest_message(topic.frame, topic.records, limit, self.measuring.slice)
         return topic._replace(inspected=Inspected(largest, ""))
 
     def _look_out(self, request: ProduceRequest, glance: Glance | None) -> None:
@@ -203,30 +215,30 @@ class Producing:
     @property
     def _sequences(self) -> Sequences | None:
         """Gaps in this client's numbers, if it has any."""
-        known = self._shared.sequences
+        known = self._shared.client_gaps.by_client
         return known.get(self._connection.identity) if known else None
 
-    def _expect(self, request: ProduceRequest, now_ns: int) -> Glance | None:
-        """Note the response that the broker now owes; acks=0 has none.
+    def _pass(self, request: ProduceRequest, now_ns: int, *, is_single: bool) -> Pass:
+        """Pass a request unchanged.
 
-        :return: how responses to such requests are checked; None if they pass unread.
+        :param is_single: whether it is for one topic, so that those like it may take the fast path.
         """
         version, correlation_id = request.head.version, request.head.correlation_id
         glance = self._glance(request) if version >= FIRST_WITH_ENDPOINTS else None
+        if is_single:
+            self._look_out(request, glance)
         if request.acks == 0:
-            return glance
+            return Pass(None)
         appends = awaited_appends(self._shared, request.topics, self.unheard, now_ns)
-        owed: Owed = correlation_id if glance is None else (correlation_id, glance)
         if appends is not None:
-            owed = Expected(correlation_id, self._learning(appends, version))
-        self._connection.outstanding.expect(owed)
-        return glance
+            return Pass(Expected(correlation_id, self._learning(appends, version)))
+        return Pass(correlation_id if glance is None else (correlation_id, glance))
 
     def _learning(self, appends: Appends, version: int) -> Handle:
         def learn(frame: bytes, now_ns: int) -> Buffer:
             appends.learn(frame, version, now_ns)
             if has_node_endpoints(frame, version):
-                return with_length([self._shared.readdress_produce(frame, version)])
+                return with_length([self._shared.learned.readdress_produce(frame, version)])
             return frame
 
         return learn
@@ -243,7 +255,7 @@ class Producing:
 
     def _new_glance(self, version: int, plain_length: int) -> Glance:
         def readdress(frame: bytes, now_ns: int) -> Buffer:
-            return with_length([self._shared.readdress_produce(frame, version)])
+            return with_length([self._shared.learned.readdress_produce(frame, version)])
 
         return Glance(plain_length, lambda frame: not has_node_endpoints(frame, version), readdress)
 
@@ -292,7 +304,7 @@ class Producing:
 
     def _measured_at_once(self, topic: ProduceTopic, limit: int) -> int:
         """Bytes of the largest message; what measuring costs is left to later requests to wait for."""
-        current = self._connection.slice
+        current = self.measuring.slice
         current.left += _ENDLESS
         largest = at_once(largest_message(topic.frame, topic.records, limit, current))
         current.left -= _ENDLESS
@@ -364,12 +376,12 @@ class Producing:
         operation.kind = OperationKind.PUBLISH
         if len(self._attached) >= _MAX_ATTACHED:
             self._detach(next(iter(self._attached)), now_ns)
-        attached = self._attached[key] = Attached(operation, gate, now_ns)
-        self._unsent.add(key)
+        its_place = None
         if producer_id < 0:
-            give_way = partial(self._detach, key)
-            attached.plain = PlainProducer(self._connection, operation, gate.state, give_way)
-            plain.admitted(attached.plain, self._connection, topic)
+            its_place = PlainProducer(self._connection, operation, gate.state, partial(self._detach, key))
+            plain.admitted(its_place, self._connection, topic)
+        self._attached[key] = Attached(operation, gate, its_place, now_ns)
+        self._unsent.add(key)
         return None
 
     def _operation(self, key: tuple[str, int]) -> Operation:
@@ -383,13 +395,14 @@ class Producing:
             producer=f"id {producer_id}",
         )
 
-    def _produced_ns(self) -> int:
+    @property
+    def produced_ns(self) -> int:
         """When this client last published anything."""
         return max((attached.last_ns for attached in self._attached.values()), default=0)
 
     def release_idle(self, now_ns: int) -> Slices[None]:
         """Detach producers that have not published for the configured time; in slices."""
-        oldest = now_ns - self._shared.producer_idle_ns
+        oldest = now_ns - self._shared.limits.producer_idle_ns
         work = 0
         for key in tuple(self._attached):
             attached = self._attached.get(key)

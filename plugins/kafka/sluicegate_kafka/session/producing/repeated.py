@@ -6,15 +6,17 @@ costs a tenth of reading them again. Any other request takes the slow path.
 """
 
 import struct
+import sys
 
-from sluicegate.engine.gate import allowed
-from sluicegate.model import Decision
+from sluicegate.engine.gate import Gate, allowed
+from sluicegate.model import Decision, Operation
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, ProduceRequest
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
-from sluicegate_kafka.session.producing.attached import Attached
+from sluicegate_kafka.session.producing.inspecting import inspects
 from sluicegate_kafka.session.requests.connection import Connection
-from sluicegate_kafka.session.requests.pending import Glance
+from sluicegate_kafka.session.requests.outcomes import Glance
+from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 from sluicegate_kafka.session.shared.shared import Shared
 
 _LENGTH_BYTES = 4
@@ -33,6 +35,55 @@ _HEADER_REST = 49
 """Bytes of a batch's header that its length counts."""
 
 
+class Attached:
+    """One producer on one topic.
+
+    :param operation: its one operation, whose sizes are reset for each request.
+    :param gate: the topic's gate.
+    :param plain: its place among equal clients; None if it has a producer id.
+    :param now_ns: monotonic time.
+    """
+
+    __slots__ = ("delayed", "gate", "inspects", "last_ns", "operation", "plain", "size_limit")
+
+    def __init__(self, operation: Operation, gate: Gate, plain: PlainProducer | None, now_ns: int) -> None:
+        self.operation = operation
+        self.plain = plain
+        """Its place among equal clients, if it has no producer id."""
+        self.last_ns = now_ns
+        """When it last published."""
+        self.use(gate)
+
+    def use(self, gate: Gate) -> None:
+        """Use a newly compiled gate."""
+        self.gate = gate
+        self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
+        self.delayed = gate.delay is not None
+        self.inspects = inspects(gate)
+
+
+class Form:
+    """What requests like an earlier one have in common.
+
+    :param request: the earlier one.
+    """
+
+    __slots__ = ("around", "head", "producer_id", "reliable", "tail", "unpack")
+
+    def __init__(self, request: ProduceRequest) -> None:
+        frame, head, topic = request.frame, request.head, request.topics[0]
+        self.producer_id = topic.producer_id
+        self.reliable = request.acks != 0
+        self.head = frame[head.start : head.start + 4]
+        # The topic's entry: its name with one byte of length, then the array length of its one partition.
+        self.tail = tail = frame[head.start + _HEAD_BYTES : topic.start + frame[topic.start] + 1]
+        size = write_uvarint(topic.bytes + 1)
+        self.around = _HEAD_BYTES + len(tail) + _INDEX_BYTES + len(size) + _BATCH_START + len(_NO_TAGS)
+        # The frame: length, head, correlation id, tail, index, size of the batch. The batch: base offset,
+        # length, leader epoch, magic, from crc to timestamps, producer id, epoch and sequence, count.
+        self.unpack = struct.Struct(f">i4si{len(tail)}s4x{len(size)}s8xi4xb26xq6xi").unpack_from
+
+
 class Repeated:
     """Passes requests that equal an earlier one, if that named one topic and one partition.
 
@@ -44,25 +95,16 @@ class Repeated:
     """
 
     __slots__ = (
-        "_around",
         "_attached",
         "_batch",
-        "_client_id",
         "_connection",
-        "_exempt",
+        "_form",
         "_gaps",
+        "_gates",
         "_glance",
-        "_head",
         "_limit",
-        "_live",
-        "_most_owed",
-        "_owed",
-        "_producer_id",
-        "_reliable",
         "_size",
-        "_tail",
         "_topic",
-        "_unpack",
         "decision",
     )
 
@@ -74,32 +116,18 @@ class Repeated:
         request: ProduceRequest,
         glance: Glance | None,
     ) -> None:
-        frame, head, topic = request.frame, request.head, request.topics[0]
         self.decision: Decision | None = None
         """What was decided about a request that `again` did not pass although it looked alike."""
-        self._live = shared.gates.live
-        self._exempt = shared.gates.exempt
-        self._gaps = shared.sequences
+        self._gates = shared.gates
+        self._gaps = shared.client_gaps.by_client
         self._connection = connection
-        self._owed = connection.outstanding.queue
-        self._most_owed = shared.max_requests_in_flight
         self._attached = attached
         self._glance = glance
-        self._topic = topic.name
-        self._producer_id = topic.producer_id
-        self._client_id = head.client_id
-        self._reliable = request.acks != 0
-        self._limit = shared.max_frame_bytes
-        # The topic's entry: its name with one byte of length, then the array length of its one partition.
-        tail = frame[head.start + _HEAD_BYTES : topic.start + frame[topic.start] + 1]
+        self._form = Form(request)
+        self._topic = request.topics[0].name
+        self._limit = shared.limits.max_frame_bytes
         self._batch = _NONE_YET
-        self._size = size = write_uvarint(topic.bytes + 1)
-        self._head = frame[head.start : head.start + 4]
-        self._tail = tail
-        self._around = _HEAD_BYTES + len(tail) + _INDEX_BYTES + len(size) + _BATCH_START + len(_NO_TAGS)
-        # The frame: length, head, correlation id, tail, index, size of the batch. The batch: base offset,
-        # length, leader epoch, magic, from crc to timestamps, producer id, epoch and sequence, count.
-        self._unpack = struct.Struct(f">i4si{len(tail)}s4x{len(size)}s8xi4xb26xq6xi").unpack_from
+        self._size = b""
 
     def again(  # noqa: C901 - hot
         self, data: bytes, at: int, end: int, now_ns: int
@@ -113,16 +141,17 @@ class Repeated:
         :return: where the request ends; 0 if it takes the slow path, as a malformed one does.
         """
         # <hot> Runs for nearly every Produce request.
+        form = self._form
         try:
-            length, head, number, tail, size, batch, magic, producer_id, messages = self._unpack(data, at)
+            length, head, number, tail, size, batch, magic, producer_id, messages = form.unpack(data, at)
         except struct.error:
             return 0
         stop: int = at + _LENGTH_BYTES + length
         if (
-            tail != self._tail
-            or head != self._head
-            or producer_id != self._producer_id
-            or length - batch != self._around
+            tail != form.tail
+            or head != form.head
+            or producer_id != form.producer_id
+            or length - batch != form.around
             or stop > end
             or data[stop - 3 : stop] != _NO_TAGS
             or magic != _MAGIC
@@ -135,13 +164,13 @@ class Repeated:
             if size != write_uvarint(batch + _BATCH_START + 1):
                 return 0
             self._batch, self._size = batch, size
-        owed = self._owed
-        if len(owed) >= self._most_owed:
-            return 0
         connection = self._connection
-        connection.client_id = self._client_id
+        outstanding = connection.outstanding
+        owed = outstanding.queue
+        if len(owed) >= outstanding.most:
+            return 0
         attached = self._attached
-        gates = self._exempt if connection.exempt else self._live
+        gates = self._gates.exempt if connection.exempt else self._gates.live
         gate = attached.gate
         largest = batch - _HEADER_REST
         if gates.get(self._topic) is not gate or largest > attached.size_limit:
@@ -154,12 +183,12 @@ class Repeated:
         operation.messages = messages
         operation.bytes = batch + _BATCH_START
         operation.largest = largest
-        operation.reliable = self._reliable
+        operation.reliable = form.reliable
         decision = gate.publish(operation, now_ns)
         if decision is not None and (decision := allowed(decision)) is not None:
             self.decision = decision
             return 0
-        if self._reliable:
+        if form.reliable:
             glance = self._glance
             owed.append(number if glance is None else (number, glance))
         return stop

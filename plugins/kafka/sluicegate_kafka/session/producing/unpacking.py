@@ -25,7 +25,6 @@ class Unpacking:
         "_packed",
         "_pieces",
         "is_done",
-        "is_waiting",
         "piece",
         "problem",
     )
@@ -42,8 +41,6 @@ class Unpacking:
         """Why it cannot be unpacked; empty if it can."""
         self.is_done = False
         """True with the last piece."""
-        self.is_waiting = False
-        """True until `run` has ended, if it is awaited."""
 
     def run(self) -> None:
         """Unpack the next piece; in a thread this leaves the interpreter to others."""
@@ -58,7 +55,6 @@ class Unpacking:
         except ProtocolError as error:
             self.problem = error.reason
         self.is_done = len(self.piece) < PIECE
-        self.is_waiting = False
 
     def memory(self, nbytes: int) -> int:
         """Bytes of memory that it takes.

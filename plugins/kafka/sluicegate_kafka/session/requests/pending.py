@@ -1,46 +1,12 @@
 """Responses in the order of their requests, whether the broker makes them, the gateway, or both."""
 
 from collections import deque
-from collections.abc import Callable
-from typing import TypeAlias
 
 from sluicegate.broker import Buffer, Command, ToClient
 from sluicegate.engine.budget import Budget
-from sluicegate_kafka.session.requests.held import Held
-from sluicegate_kafka.session.requests.working import Handle
+from sluicegate.sessions.work import Resume
+from sluicegate_kafka.session.requests.outcomes import Held, Owed
 
-
-class Expected:
-    """A response that the broker owes and that the gateway wants to see whole."""
-
-    __slots__ = ("correlation_id", "handle")
-
-    def __init__(self, correlation_id: int, handle: Handle) -> None:
-        self.correlation_id = correlation_id
-        self.handle = handle
-
-
-class Glance:
-    """A response that nearly always passes unchanged; made once for all such responses of a connection.
-
-    :param plain_length: length of a response without anything to read, without the length field;
-        -1 if unknown.
-    :param passes: `(response without its length)` -> True if it may; called once it is complete.
-    :param handle: makes the response to send if not.
-    """
-
-    __slots__ = ("handle", "passes", "plain_length")
-
-    def __init__(self, plain_length: int, passes: Callable[[bytes], bool], handle: Handle) -> None:
-        self.plain_length = plain_length
-        self.passes = passes
-        self.handle = handle
-
-
-Glanced: TypeAlias = tuple[int, Glance]
-"""Correlation id and how the response is checked: a tuple, as one is made for every Produce request."""
-Owed: TypeAlias = int | Glanced | Expected
-"""A response of the broker. A plain integer is the correlation id of one that passes unread."""
 _FEW = 64
 """Up to so many owed responses do not count as memory."""
 _OWED_BYTES = 512
@@ -58,41 +24,32 @@ class Outstanding:
     """The FIFO of one connection: Kafka answers each connection's requests in order.
 
     :param budget: bytes that all clients may hold together; finished responses are charged to it.
+    :param most: how many responses may be owed before no further request is read.
     """
 
-    __slots__ = ("_ahead", "_budget", "_finished_bytes", "finished", "queue")
+    __slots__ = ("_ahead", "_budget", "_finished_bytes", "finished", "most", "on_half", "queue")
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, most: int) -> None:
         self.queue: deque[Owed | Held] = deque()
+        """Responses of forwarded requests are appended by who forwards them."""
+        self.most = most
         self.finished = 0
         """How many responses wait for their turn or their time."""
         self._ahead = 0
         """Finished responses at the head, behind which the broker's next one belongs."""
         self._budget = budget
         self._finished_bytes = 0
+        self.on_half: Resume | None = None
+        """Resumes work that waits until half of them are sent."""
 
     def __len__(self) -> int:
         return len(self.queue)
-
-    def expect(self, entry: Owed) -> None:
-        """The broker will answer a request that was just forwarded."""
-        self.queue.append(entry)
-
-    def expect_if(self, is_read: bool, correlation_id: int, handle: Handle) -> None:
-        """The same, where only some responses are of interest.
-
-        :param is_read: whether this one is; if not, it passes unread.
-        :param correlation_id: of the request.
-        :param handle: gets the response.
-        """
-        self.queue.append(Expected(correlation_id, handle) if is_read else correlation_id)
 
     def answer(self, frame: Buffer) -> None:
         """Answer a request by the gateway itself; the response is sent in its turn."""
         self.queue.append(self._charged(Held(frame)))
 
     def _charged(self, entry: Held) -> Held:
-        entry.is_waiting = True
         size = len(entry.frame)
         self._budget.charge(size)
         self._finished_bytes += size
@@ -100,7 +57,6 @@ class Outstanding:
         return entry
 
     def _discharge(self, entry: Held) -> None:
-        entry.is_waiting = False
         size = len(entry.frame)
         self._budget.give(size)
         self._finished_bytes -= size
@@ -111,35 +67,32 @@ class Outstanding:
 
         Finished responses before it are skipped: they stay in place and go out first.
         """
-        queue, place = self.queue, self._ahead
-        while place < len(queue):
-            entry = queue[place]
+        queue, index = self.queue, self._ahead
+        while index < len(queue):
+            entry = queue[index]
             if not isinstance(entry, Held):
-                self._ahead = place
+                self._ahead = index
                 return entry
-            place += 1
-        self._ahead = place
+            index += 1
+        self._ahead = index
         return None
 
     def replace(self, entry: Owed, frame: "Buffer | Held | None") -> None:
         """Put the finished response in place of the entry it was expected at, the next that is owed."""
         if self.arrived() != entry:
             raise LookupError("a response is put in the place of one that is not its turn")
-        place = self._ahead
+        index = self._ahead
         if frame is None:
-            del self.queue[place]
+            del self.queue[index]
         else:
-            self.queue[place] = self._charged(frame if isinstance(frame, Held) else Held(frame))
-            self._ahead = place + 1
+            self.queue[index] = self._charged(frame if isinstance(frame, Held) else Held(frame))
+            self._ahead = index + 1
 
     def settle(self, held: Held, frame: Buffer) -> None:
-        """Replace a held response that still waits; the new one waits only for its turn."""
-        if not held.is_waiting:
-            return
+        """The work of a held response has made another one, which waits only for its turn."""
         self._discharge(held)
-        held.frame, held.at_ns = frame, 0
+        held.becomes(frame)
         self._charged(held)
-        held.is_waiting = False
 
     def release(self, now_ns: int) -> list[Command]:
         """Take the responses at the head that may be sent now."""
@@ -149,14 +102,30 @@ class Outstanding:
             head = queue[0]
             if not isinstance(head, Held) or head.at_ns > now_ns:
                 break
+            if head.work is not None:  # it took too long: the client is told to try again
+                head.work.close(now_ns)
             out.append(ToClient(head.frame))
             queue.popleft()
             self._ahead = max(0, self._ahead - 1)
             self._discharge(head)
         return out
 
-    def drop(self) -> None:
+    def when_half_sent(self, resume: Resume) -> None:
+        """Have work resumed once few enough responses are owed to read further requests."""
+        self.on_half = resume
+
+    def half_sent(self) -> Resume | None:
+        """Take what resumes that work, if it is time."""
+        if self.on_half is None or len(self.queue) > self.most // 2:
+            return None
+        resume, self.on_half = self.on_half, None
+        return resume
+
+    def drop(self, now_ns: int) -> None:
         """The connection is closed: discard everything that waits."""
+        for entry in self.queue:
+            if isinstance(entry, Held) and entry.work is not None:
+                entry.work.close(now_ns)
         self._budget.give(self._finished_bytes)
         self._finished_bytes = self.finished = self._ahead = 0
         self.queue.clear()

@@ -89,9 +89,8 @@ class Audience:
         readers.remove(reader)
         if not readers:
             del self.nodes[node]
-        reader.detach()
-        reader.is_gone = True
-        self._leave_place(reader)
+        reader.gives_way()
+        reader.leave_place(self._places)
         self.changed()
 
     def make_room(self, reader: Reader, gate: Gate, silence_ns: int, now_ns: int) -> None:
@@ -106,7 +105,7 @@ class Audience:
             if each is not reader and each.connection.is_silent(now_ns, silence_ns)
         ]
         if silent:
-            self.remove(min(silent, key=lambda each: each.connection.last_ns))
+            self.remove(min(silent, key=lambda each: each.connection.last_ns()))
             self.settle(now_ns)
 
     def settle(self, now_ns: int) -> None:
@@ -123,7 +122,7 @@ class Audience:
         if self._left <= 0:
             self._again_ns = min(self._again_ns, now_ns + _PAUSE_NS)
         for reader in self.readers:
-            reader.names = (reader.name,)
+            reader.named(reader.name)
         if len(self.nodes) > 1:
             self._name_alternatives(now_ns)
 
@@ -136,7 +135,7 @@ class Audience:
             if kept in members and kept not in taken and self._may_be(reader, kept, now_ns):
                 taken[kept] = reader
             else:
-                reader.match = None
+                reader.may_be(None)
         for reader in readers:
             if reader.match is None:
                 self._find(reader, taken, set(), now_ns)
@@ -144,10 +143,9 @@ class Audience:
             reader.matched()
             if reader.match is not None:
                 reader.detach()
-                self._leave_place(reader)
-            elif reader.number == 0:
-                node = reader.connection.node
-                reader.number = self._places.take(self.identity, self.topic, node, reader)
+                reader.leave_place(self._places)
+            else:
+                reader.take_place(self._places)
 
     def _find(
         self, reader: Reader, taken: dict[Membership, Reader], tried: set[Membership], now_ns: int
@@ -161,19 +159,19 @@ class Audience:
             for member in self.members.values()
             if member not in tried and self._may_be(reader, member, now_ns)
         ]
-        possible.sort(key=reader.agrees_with, reverse=True)
+        possible.sort(key=reader.evidence.agrees_with, reverse=True)
         # Prefer a free member: a client that moves to another subscription gets one more burst.
-        found = next((member for member in possible if member not in taken), None)
-        if found is None and len(self.members) <= _SWAPPING:
+        match = next((member for member in possible if member not in taken), None)
+        if match is None and len(self.members) <= _SWAPPING:
             for member in possible:
                 tried.add(member)
                 if self._find(taken[member], taken, tried, now_ns):
-                    found = member
+                    match = member
                     break
-        if found is None:
+        if match is None:
             return False
-        taken[found] = reader
-        reader.match = found
+        taken[match] = reader
+        reader.may_be(match)
         return True
 
     def _may_be(self, reader: Reader, member: Membership, now_ns: int) -> bool:
@@ -186,7 +184,7 @@ class Audience:
         was_of_group = reader.former is not None and reader.former[0] == member.key[0]
         if began_before and not was_of_group:
             return False
-        return member.may_fetch(reader.partitions, now_ns)
+        return member.may_fetch(reader.evidence.partitions, now_ns)
 
     def _name_alternatives(self, now_ns: int) -> None:
         """Give each reader all the subscriptions that its Fetch may be for."""
@@ -202,14 +200,14 @@ class Audience:
         capacity.update(dict.fromkeys(lone, 1))
         self._left = _COMPARISONS
         for readers in self.nodes.values():
-            found: dict[Reader, set[str]] = {}
+            names_of: dict[Reader, set[str]] = {}
             for reader in readers[:_COMPARED]:
                 if self._left <= 0:
                     break
-                found[reader] = self._names(reader, groups, lone, now_ns)
-            _narrow(found, capacity)
-            for reader, names in found.items():
-                reader.names = (reader.name, *sorted(names - {reader.name}))
+                names_of[reader] = self._names(reader, groups, lone, now_ns)
+            _narrow(names_of, capacity)
+            for reader, names in names_of.items():
+                reader.named(reader.name, *sorted(names - {reader.name}))
 
     def _names(
         self, reader: Reader, groups: dict[str, list[Membership]], lone: dict[str, int], now_ns: int
@@ -217,34 +215,29 @@ class Audience:
         match = reader.match
         if match is None and reader.is_orphan:
             return {reader.name}
-        own = match.key[0] if match is not None and reader.agrees_with(match) else None
+        own = match.key[0] if match is not None and reader.evidence.agrees_with(match) else None
         possible, fitting = set(), set()
         for group, members in groups.items():
             if group == own:  # known without comparing it with all members of what may be a large group
                 fitting.add(group)
                 continue
             self._left -= len(members)
-            found = [member for member in members if self._may_be(reader, member, now_ns)]
-            if found:
+            candidates = [member for member in members if self._may_be(reader, member, now_ns)]
+            if candidates:
                 possible.add(group)
-            if any(reader.agrees_with(member) for member in found):
+            if any(reader.evidence.agrees_with(member) for member in candidates):
                 fitting.add(group)
         return (fitting or possible) | {
             name for name, first_ns in lone.items() if first_ns <= reader.first_ns
         }
 
-    def _leave_place(self, reader: Reader) -> None:
-        if reader.number:
-            self._places.leave(self.identity, self.topic, reader.connection.node, reader)
-            reader.number = 0
 
-
-def _narrow(found: dict[Reader, set[str]], capacity: Counter[str]) -> None:
+def _narrow(names_of: dict[Reader, set[str]], capacity: Counter[str]) -> None:
     """Remove from each reader the subscriptions that unambiguous readers at its node have used up."""
     while True:
-        certain = Counter(next(iter(names)) for names in found.values() if len(names) == 1)
+        certain = Counter(next(iter(names)) for names in names_of.values() if len(names) == 1)
         full = {name for name, count in certain.items() if count >= capacity[name]}
-        open_ones = [names for names in found.values() if len(names) > 1 and names & full and names - full]
+        open_ones = [names for names in names_of.values() if len(names) > 1 and names & full and names - full]
         if not open_ones:
             return
         for names in open_ones:

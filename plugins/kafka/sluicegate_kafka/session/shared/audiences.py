@@ -73,8 +73,8 @@ class Audiences:
                 continue
             audience = self._audience(self._identities[connection], topic)
             member = audience.members[connection, key]
-            told = None if partitions is None else partitions.get(topic, _NOTHING)
-            if member.assign(told, now_ns):
+            theirs = None if partitions is None else partitions.get(topic, _NOTHING)
+            if member.assign(theirs, now_ns):
                 self._changed(audience)
 
     def committing(self, connection: Connection, group: str, offsets: Offsets) -> Iterator[None]:
@@ -104,7 +104,7 @@ class Audiences:
             members = self._audience(self._identities[connection], topic).members
             member = members.pop((connection, old), None)
             if member is not None:
-                member.key = new
+                member.renamed(new)
                 members[connection, new] = member
             yield
         topics.pop(old, None)
@@ -124,8 +124,7 @@ class Audiences:
         for key, topics in self._topics.pop(connection, {}).items():
             for topic in topics:
                 for reader in self._audience(self._identities[connection], topic).readers:
-                    if reader.match is not None and reader.match.key == key:
-                        reader.is_orphan = True
+                    reader.lost(key)
                 self._drop(connection, key, topic)
                 yield
         self._identities.pop(connection, None)
@@ -146,8 +145,7 @@ class Audiences:
             last = max((reader.number for reader in lone if reader.former is None), default=0)
             own = [reader for reader in lone if reader.number == last and reader.former is None]
         for reader in own:
-            reader.detach()
-            reader.former = key
+            reader.returns(key)
 
     def make_room(
         self, connection: Connection, topic: str, group: str | None, silence_ns: int, now_ns: int
@@ -169,7 +167,7 @@ class Audiences:
             and member.connection.is_silent(now_ns, silence_ns)
         ]
         if silent:
-            oldest = min(silent, key=lambda member: member.connection.last_ns)
+            oldest = min(silent, key=lambda member: member.connection.last_ns())
             oldest.give_way(oldest.key)
 
     # -- readers ----------------------------------------------------------------------------------
@@ -196,10 +194,10 @@ class Audiences:
         return self._topics.get(connection, {}).get(key) or set()
 
     def _audience(self, identity: Identity, topic: str) -> Audience:
-        found = self._found.get((identity, topic))
-        if found is None:
-            found = self._found[identity, topic] = Audience(identity, topic, self._places)
-        return found
+        audience = self._found.get((identity, topic))
+        if audience is None:
+            audience = self._found[identity, topic] = Audience(identity, topic, self._places)
+        return audience
 
     def _drop(self, connection: Connection, key: MemberKey, topic: str) -> None:
         audience = self._audience(self._identities[connection], topic)

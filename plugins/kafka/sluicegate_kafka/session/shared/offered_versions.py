@@ -6,7 +6,7 @@ from typing import Final
 from sluicegate_kafka.codec.api_keys import HIDDEN, READ
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.versions import restrict_api_versions
-from sluicegate_kafka.session.requests.working import Handle
+from sluicegate_kafka.session.requests.outcomes import Handle
 
 _MOST: Final = 32
 """Responses that are remembered. A broker gives one for each version of the request, until it is upgraded."""
@@ -35,10 +35,10 @@ class OfferedVersions:
 
         :param version: one that the gateway supports.
         """
-        found = self._handles.get(version)
-        if found is None:
-            found = self._handles[version] = partial(self._restrict, version)
-        return found
+        handle = self._handles.get(version)
+        if handle is None:
+            handle = self._handles[version] = partial(self._restrict, version)
+        return handle
 
     def _restrict(self, version: int, response: bytes, now_ns: int) -> bytes:
         return self.restricted(response, version)

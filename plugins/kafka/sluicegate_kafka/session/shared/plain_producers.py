@@ -72,7 +72,7 @@ class PlainProducers:
         equals = self._places.at(connection.identity, topic, connection.node)
         silent = [each for each in equals if each.connection.is_silent(now_ns, self._silence_ns)]
         if silent:
-            min(silent, key=lambda each: each.connection.last_ns).give_way(now_ns)
+            min(silent, key=lambda each: each.connection.last_ns()).give_way(now_ns)
 
     def admitted(self, producer: PlainProducer, connection: Connection, topic: str) -> None:
         """A new one was admitted under its counted identity."""

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from sluicegate.engine.gate import Gate
 from sluicegate.model import Operation
 from sluicegate_kafka.session.requests.connection import Connection, Identity
-from sluicegate_kafka.session.shared.client_counts import name_of
+from sluicegate_kafka.session.shared.client_counts import Places, name_of
 
 MemberKey = tuple[str, str]
 """Group and member id."""
@@ -68,6 +68,10 @@ class Membership:
         self._is_assigned = True
         return True
 
+    def renamed(self, key: MemberKey) -> None:
+        """The broker has given it its name."""
+        self.key = key
+
     def has(self, partitions: frozenset[int]) -> bool:
         """Whether it is known to be assigned these partitions."""
         return self.partitions is not None and partitions <= self.partitions
@@ -84,6 +88,63 @@ Members: TypeAlias = dict[tuple[Connection, MemberKey], Membership]
 """Group members by where they joined and their keys."""
 
 
+class Evidence:
+    """What speaks for and against the members that a reader may be.
+
+    :param members: the topic's group members among equal clients, as they are at any time.
+    """
+
+    __slots__ = ("_differs", "_matched_on", "_members", "partitions")
+
+    def __init__(self, members: Members) -> None:
+        self._members = members
+        self.partitions: frozenset[int] | None = None
+        """What the reader fetches; None if that is not known."""
+        self._matched_on: frozenset[int] = frozenset()
+        """What it is known to fetch since it was matched."""
+        self._differs: frozenset[MemberKey] = frozenset()
+
+    def fetches(self, partitions: frozenset[int], match: Membership | None, *, is_ambiguous: bool) -> bool:
+        """Record what it fetches now; returns whether it may now match another member."""
+        self.partitions = partitions
+        if partitions <= self._matched_on or not self._members:
+            return False
+        if match is None or is_ambiguous or not match.has(partitions):
+            return True
+        # A client omits partitions that it has records of. Matching again each time would be too slow.
+        self._matched_on |= partitions
+        return False
+
+    def began_at(self, offsets: Iterable[tuple[int, int]]) -> None:
+        """Compare where it began with members' start offsets: those that agree are preferred.
+
+        It is only a hint, as a client may begin elsewhere.
+
+        :param offsets: partitions and offsets of its first Fetch.
+        """
+        members = [member for member in self._members.values() if member.begins_at]
+        differs = {
+            member.key
+            for member in members
+            if any(offset != member.begins_at.get(index, -1) >= 0 for index, offset in offsets)
+        }
+        agrees = {
+            member.key
+            for member in members
+            if any(offset == member.begins_at.get(index, -1) for index, offset in offsets)
+        }
+        if agrees - differs:
+            self._differs = frozenset(differs)
+
+    def agrees_with(self, member: Membership) -> bool:
+        """Whether it may stay matched with a member although another one fits better."""
+        return member.key not in self._differs
+
+    def matched(self) -> None:
+        """It has been matched on what it fetches now."""
+        self._matched_on = self.partitions or frozenset()
+
+
 class Reader:
     """A connection that fetches a topic.
 
@@ -95,22 +156,18 @@ class Reader:
     """
 
     __slots__ = (
-        "_differs",
-        "_matched_on",
         "attachment",
         "connection",
+        "evidence",
         "first_ns",
         "former",
         "identity",
         "is_gone",
         "is_orphan",
         "match",
-        "members",
         "names",
         "number",
-        "partitions",
         "topic",
-        "unwanted_ns",
     )
 
     def __init__(
@@ -119,12 +176,8 @@ class Reader:
         self.connection = connection
         self.identity = identity
         self.topic = topic
-        self.members = members
         self.first_ns = now_ns
-        self.partitions: frozenset[int] | None = None
-        """What it fetches; None if that is not known."""
-        self._differs: frozenset[MemberKey] = frozenset()
-        self._matched_on: frozenset[int] = frozenset()
+        self.evidence = Evidence(members)
         self.match: Membership | None = None
         """The member that it is matched with."""
         self.former: MemberKey | None = None
@@ -137,8 +190,6 @@ class Reader:
         """The subscriptions that its Fetch may be for, the most likely one first."""
         self.attachment: tuple[Gate, Operation] | None = None
         """What it is counted as, if no group counts it."""
-        self.unwanted_ns = 0
-        """Since when it is known to have left the topic out; 0 if it fetches it."""
         self.is_gone = False
         """True once another replaced it; when it fetches again it counts as new."""
 
@@ -164,47 +215,54 @@ class Reader:
         gate, operation = self.attachment
         return gate.exempt or operation.consumer in gate.state.subscription("").consumers
 
-    def asks_for(self, partitions: frozenset[int]) -> bool:
+    def fetches(self, partitions: frozenset[int]) -> bool:
         """Record what it fetches now; returns whether it may now match another member."""
-        self.partitions = partitions
-        if partitions <= self._matched_on or not self.members:
-            return False
-        if self.match is None or len(self.names) > 1 or not self.match.has(partitions):
-            return True
-        # A client omits partitions that it has records of. Matching again each time would be too slow.
-        self._matched_on |= partitions
-        return False
+        return self.evidence.fetches(partitions, self.match, is_ambiguous=len(self.names) > 1)
 
-    def began_at(self, offsets: Iterable[tuple[int, int]]) -> None:
-        """Compare where it began with members' start offsets: those that agree are preferred.
-
-        It is only a hint, as a client may begin elsewhere.
-
-        :param offsets: partitions and offsets of its first Fetch.
-        """
-        members = [member for member in self.members.values() if member.begins_at]
-        differs = {
-            member.key
-            for member in members
-            if any(offset != member.begins_at.get(index, -1) >= 0 for index, offset in offsets)
-        }
-        agrees = {
-            member.key
-            for member in members
-            if any(offset == member.begins_at.get(index, -1) for index, offset in offsets)
-        }
-        if agrees - differs:
-            self._differs = frozenset(differs)
-
-    def agrees_with(self, member: Membership) -> bool:
-        """Whether it may stay matched with a member although another one fits better."""
-        return member.key not in self._differs
+    def may_be(self, member: Membership | None) -> None:
+        """Match it with a member, until others are matched; None for none."""
+        self.match = member
 
     def matched(self) -> None:
-        """Record the grounds of its match."""
-        self._matched_on = self.partitions or frozenset()
+        """The match is final for now."""
+        self.evidence.matched()
         if self.match is not None:
             self.former, self.is_orphan = self.match.key, False
+
+    def named(self, *names: str) -> None:
+        """Record the subscriptions that its Fetch may be for."""
+        self.names = names
+
+    def lost(self, key: MemberKey) -> None:
+        """A member's connection was lost."""
+        self.is_orphan |= self.match is not None and self.match.key == key
+
+    def returns(self, key: MemberKey) -> None:
+        """A former member joins again: what is fetched meanwhile is for it, not for another consumer."""
+        self.detach()
+        self.former = key
+
+    # -- without a group ---------------------------------------------------------------------------
+
+    def take_place(self, places: "Places[Reader]") -> None:
+        """Take a number among equal clients, unless it has one."""
+        if self.number == 0:
+            self.number = places.take(self.identity, self.topic, self.connection.node, self)
+
+    def leave_place(self, places: "Places[Reader]") -> None:
+        """Give the number back."""
+        if self.number:
+            places.leave(self.identity, self.topic, self.connection.node, self)
+            self.number = 0
+
+    def attached(self, gate: Gate, operation: Operation) -> None:
+        """It is counted as a consumer without a group."""
+        self.attachment = gate, operation
+
+    def gives_way(self) -> None:
+        """Another one replaces it, or it has left."""
+        self.detach()
+        self.is_gone = True
 
     def renumber(self, number: int) -> None:
         """Change the number, in the topic's state as well."""

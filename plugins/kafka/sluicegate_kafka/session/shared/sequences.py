@@ -132,7 +132,7 @@ class Sequences:
 
     def out_of_order(self, topic: ProduceTopic) -> list[int]:
         """The partitions of a topic whose batches follow a gap; forgets gaps that the client has closed."""
-        found = []
+        late = []
         for key, epoch, sequence, _, _ in _batches(topic):
             gap = self.gaps.get(key)
             if gap is None or gap.renumbers:
@@ -140,8 +140,8 @@ class Sequences:
             if gap.epoch != epoch or gap.expected == sequence:
                 self._forget(key)
             elif (sequence - gap.expected) % _WRAP < _FAR:
-                found.append(key[2])
-        return found
+                late.append(key[2])
+        return late
 
     def passed(self, topic: ProduceTopic) -> None:
         """A topic's batches were forwarded, renumbered if needed."""
@@ -213,12 +213,12 @@ def _batches(topic: ProduceTopic) -> list[tuple[Key, int, int, int, int]]:
     """Key, epoch, sequence, record count and offset of each partition's batch (Kafka allows one)."""
     if topic.producer_id < 0:
         return []
-    found = []
+    batches = []
     for partition, (start, end) in zip(topic.partitions, topic.records, strict=True):
         if end > start:
             epoch, sequence, count = _numbers(topic.frame, start + _EPOCH_AT)
-            found.append(((topic.producer_id, topic.name, partition), epoch, sequence, count, start))
-    return found
+            batches.append(((topic.producer_id, topic.name, partition), epoch, sequence, count, start))
+    return batches
 
 
 def _renumber(copy: bytearray, start: int, sequence: int) -> None:
