@@ -48,12 +48,10 @@ UnknownMethods = Annotated[
 class RequestMetadata(Strict):
     """Metadata that the gateway adds to every call, or takes from it, before the broker sees it."""
 
-    put: Mapping[str, str] = Field(
-        default={},
-        repr=False,
-        description="Values by key; they take the place of what the client says under these keys.",
-    )
-    take: tuple[str, ...] = Field(default=(), description="Keys that the broker does not get.")
+    put: Mapping[str, str] = Field(default={}, repr=False)
+    """Values by key; they take the place of what the client says under these keys."""
+    take: tuple[str, ...] = ()
+    """Keys that the broker does not get."""
 
     @model_validator(mode="after")
     def _allowed(self) -> "RequestMetadata":
@@ -66,26 +64,19 @@ class RequestMetadata(Strict):
 class Http2(Strict):
     """Limits of one client connection; it is closed when it exceeds them."""
 
-    max_streams: _Count = Field(
-        default=4_000,
-        description="Calls that may be open at once, a consumer's stream of messages among them. Clients are "
-        "told so, and wait.",
-    )
-    resets: _Count = Field(
-        default=1_000, description="Calls in a second that a client cancels, or makes the gateway reset."
-    )
-    window_updates: _Count = Field(
-        default=10_000,
-        description="WINDOW_UPDATE frames in a second, beyond those for what the broker sends.",
-    )
-    pings: _Count = Field(
-        default=1_000, description="PING frames in a second, beyond one for each read from the broker."
-    )
-    settings: _Count = Field(default=100, description="SETTINGS frames in a second.")
-    empty_frames: _Count = Field(
-        default=10_000,
-        description="Frames in a second that say nothing: DATA without data, PRIORITY, unknown types.",
-    )
+    max_streams: _Count = 4_000
+    """Calls that may be open at once, a consumer's stream of messages among them. Clients are told so, and
+    wait."""
+    resets: _Count = 1_000
+    """Calls in a second that a client cancels, or makes the gateway reset."""
+    window_updates: _Count = 10_000
+    """WINDOW_UPDATE frames in a second, beyond those for what the broker sends."""
+    pings: _Count = 1_000
+    """PING frames in a second, beyond one for each read from the broker."""
+    settings: _Count = 100
+    """SETTINGS frames in a second."""
+    empty_frames: _Count = 10_000
+    """Frames in a second that say nothing: DATA without data, PRIORITY, unknown types."""
 
     @property
     def limits(self) -> "Limits":
@@ -108,27 +99,20 @@ class GrpcConfig(BrokerConfig):
     }
     alpn: ClassVar[tuple[str, ...]] = ("h2",)
 
-    ghost_release: Duration = Field(
-        default=30_000,
-        gt=0,
-        description="Producers and consumers of which nothing was heard for this long no longer count; "
-        "keep it above the time between two signs of life of a client.",
-    )
-    size_of: SizeOf = Field(
-        default="payload",
-        description="What sizes and byte rates count: a message's payload, or the whole message as it is "
-        "encoded, with its attributes.",
-    )
-    unknown_methods: UnknownMethods = Field(
-        default="refuse",
-        description="Calls of methods that the gateway does not know, for which no policy can hold. refuse: "
-        "they are answered UNIMPLEMENTED. pass: they go through unread. Or one of the two for each service, "
-        "by its full name; services that are not named are refused then.",
-    )
-    http2: Http2 = Field(default=Http2(), description="What one client connection may do.")
-    request_metadata: RequestMetadata = Field(
-        default=RequestMetadata(), description="What is changed in the metadata of every call."
-    )
+    ghost_release: Duration = Field(default=30_000, gt=0)
+    """Producers and consumers of which nothing was heard for this long no longer count; keep it above the
+    time between two signs of life of a client."""
+    size_of: SizeOf = "payload"
+    """What sizes and byte rates count: a message's payload, or the whole message as it is encoded, with its
+    attributes."""
+    unknown_methods: UnknownMethods = "refuse"
+    """Calls of methods that the gateway does not know, for which no policy can hold. refuse: they are
+    answered UNIMPLEMENTED. pass: they go through unread. Or one of the two for each service, by its full
+    name; services that are not named are refused then."""
+    http2: Http2 = Http2()
+    """What one client connection may do."""
+    request_metadata: RequestMetadata = RequestMetadata()
+    """What is changed in the metadata of every call."""
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:

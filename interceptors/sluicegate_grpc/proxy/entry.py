@@ -13,11 +13,9 @@ from sluicegate_grpc.proxy.config import GrpcConfig
 class MapEntry(GrpcConfig):
     """What such an entry may say besides `system`."""
 
-    principals: Literal["anonymous", "bearer"] = Field(
-        default="anonymous",
-        description="Whose a call is. anonymous: all clients are ANONYMOUS. bearer: the subject (`sub`) of "
-        "the JSON web token in `authorization`; only for a broker that refuses calls whose token is invalid.",
-    )
+    principals: Literal["anonymous", "bearer"] = "anonymous"
+    """Whose a call is. anonymous: all clients are ANONYMOUS. bearer: the subject (`sub`) of the JSON web
+    token in `authorization`; only for a broker that refuses calls whose token is invalid."""
 
 
 def entry_model(methods: MethodMap) -> type[MapEntry]:

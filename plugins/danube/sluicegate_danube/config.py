@@ -17,39 +17,30 @@ __all__ = ["Admin", "DanubeConfig", "Http2"]
 class Admin(Strict):
     """The cluster's admin API (gRPC), which lists the subscriptions of a topic."""
 
-    url: str = Field(
-        pattern=r"^https?://[^/\s]+/?$", description="Address of the admin API: http://host:50051."
-    )
-    token: str | None = Field(
-        default=None,
-        min_length=1,
-        repr=False,
-        description="Token for the gateway's own requests; clients never use it. "
-        "Better set by environment than in the file.",
-    )
+    url: str = Field(pattern=r"^https?://[^/\s]+/?$")
+    """Address of the admin API: http://host:50051."""
+    token: str | None = Field(default=None, min_length=1, repr=False)
+    """Token for the gateway's own requests; clients never use it. Better set by environment than in the
+    file."""
 
 
 class DanubeConfig(NodePortsConfig, GrpcConfig):
     """One Danube cluster."""
 
-    system: Literal["danube"] = Field(description="Kind of broker.")
-    known_brokers: tuple[str, ...] = Field(
-        default=(),
-        description="Brokers that clients may be sent to, host:port, `*` for any part of a name; besides "
-        "`bootstrap`. Lookups that answer with others are refused.",
-    )
-    route: Literal["ports", "metadata"] = Field(
-        default="ports",
-        description="How clients reach each of several brokers. ports: lookups lead to a port of the gateway "
-        "that stands for the broker. metadata: all come to the one address, and clients name the broker in "
-        "x-danube-broker-url, as with Danube's own proxy.",
-    )
-    admin: Admin | None = Field(default=None, description="The cluster's admin API.")
-    resume_producers: bool = Field(
-        default=False,
-        description="Producers resume when their topic gets another owner: the gateway creates them there, "
-        "in the client's name. Without it a client gets NOT_FOUND, and has to create its producer again.",
-    )
+    system: Literal["danube"]
+    """Kind of broker."""
+    known_brokers: tuple[str, ...] = ()
+    """Brokers that clients may be sent to, host:port, `*` for any part of a name; besides `bootstrap`.
+    Lookups that answer with others are refused."""
+    route: Literal["ports", "metadata"] = "ports"
+    """How clients reach each of several brokers. ports: lookups lead to a port of the gateway that stands for
+    the broker. metadata: all come to the one address, and clients name the broker in x-danube-broker-url, as
+    with Danube's own proxy."""
+    admin: Admin | None = None
+    """The cluster's admin API."""
+    resume_producers: bool = False
+    """Producers resume when their topic gets another owner: the gateway creates them there, in the client's
+    name. Without it a client gets NOT_FOUND, and has to create its producer again."""
 
     @property
     def advertises_nodes(self) -> bool:

@@ -29,28 +29,17 @@ _DEFAULT = "default"
 class Identity(Strict):
     """The gateway's own login at the broker, for its own requests; clients never use it."""
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        default="PLAIN", description="SASL mechanism."
-    )
-    username: str | None = Field(
-        default=None, min_length=1, description="User name; without it the gateway logs in by certificate."
-    )
-    password: str | None = Field(
-        default=None,
-        min_length=1,
-        repr=False,
-        description="Password; better set by environment than in the file.",
-    )
-    bootstrap: tuple[HostPort, ...] = Field(
-        default=(),
-        description="Brokers at a listener of the gateway's own, such as the one for replication, host:port; "
-        "the entry's 'bootstrap' if unset.",
-    )
-    tls: BrokerTls | None = Field(
-        default=None,
-        description="TLS of that login, with a client certificate as 'cert' and 'key'; the entry's "
-        "'tls.broker' if unset.",
-    )
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "PLAIN"
+    """SASL mechanism."""
+    username: str | None = Field(default=None, min_length=1)
+    """User name; without it the gateway logs in by certificate."""
+    password: str | None = Field(default=None, min_length=1, repr=False)
+    """Password; better set by environment than in the file."""
+    bootstrap: tuple[HostPort, ...] = ()
+    """Brokers at a listener of the gateway's own, such as the one for replication, host:port; the entry's
+    'bootstrap' if unset."""
+    tls: BrokerTls | None = None
+    """TLS of that login, with a client certificate as 'cert' and 'key'; the entry's 'tls.broker' if unset."""
 
     @model_validator(mode="after")
     def _whole(self) -> "Identity":
@@ -67,53 +56,31 @@ class KafkaConfig(NodePortsConfig):
     storage_sources: ClassVar[frozenset[str]] = BrokerConfig.storage_sources | {"log_dirs", "snapshots"}
     publishes_snapshots: ClassVar[bool] = True
 
-    system: Literal["kafka"] = Field(description="Kind of broker.")
-    node_port_base: FirstPort | None = Field(
-        default=None,
-        description="Clients reach broker N at this port + N; the listening port + 1 if unset.",
-    )
-    known_brokers: tuple[str, ...] = Field(
-        default=(),
-        description="The only brokers, besides `bootstrap`, that clients are led to, and that the gateway's "
-        "own requests go to: host:port, `*` for any part of a name. If unset, brokers may be anywhere but at "
-        "link-local addresses, and at loopback only if `bootstrap` is.",
-    )
-    max_nodes: Count = Field(
-        default=1_000,
-        gt=0,
-        description="Brokers that the gateway has a port for; it tells clients of no more.",
-    )
-    namespace_separator: str = Field(
-        default=".",
-        max_length=1,
-        description="The part of a topic's name before it is its namespace; empty: all are in 'default'.",
-    )
-    producer_idle: Duration = Field(
-        default=600_000,
-        gt=0,
-        description="A producer that has not published for this long no longer counts; nor does a consumer "
-        "without a group for a topic that it has not fetched for this long.",
-    )
-    silent_client: Duration = Field(
-        default=20_000,
-        gt=0,
-        description="Of equal clients one that has sent nothing for this long is replaced by a new one that "
-        "would be refused.",
-    )
-    request_bytes: Mapping[str, Size] = Field(
-        default={},
-        description="Largest request of single APIs by their names, such as `metadata: 4MiB`. By default "
-        "Produce has `max_frame_bytes`, requests with long lists 8MiB, logins 512KiB, all others 1MiB.",
-    )
-    max_requests_in_flight: Count = Field(
-        default=100,
-        gt=0,
-        description="Requests of one connection that may wait for their responses; with more of them it is "
-        "not read from.",
-    )
-    identity: Identity | None = Field(
-        default=None, description="Login of the gateway's own requests (groups, nodes); none if unset."
-    )
+    system: Literal["kafka"]
+    """Kind of broker."""
+    node_port_base: FirstPort | None = None
+    """Clients reach broker N at this port + N; the listening port + 1 if unset."""
+    known_brokers: tuple[str, ...] = ()
+    """The only brokers, besides `bootstrap`, that clients are led to, and that the gateway's own requests go
+    to: host:port, `*` for any part of a name. If unset, brokers may be anywhere but at link-local addresses,
+    and at loopback only if `bootstrap` is."""
+    max_nodes: Count = Field(default=1_000, gt=0)
+    """Brokers that the gateway has a port for; it tells clients of no more."""
+    namespace_separator: str = Field(default=".", max_length=1)
+    """The part of a topic's name before it is its namespace; empty: all are in 'default'."""
+    producer_idle: Duration = Field(default=600_000, gt=0)
+    """A producer that has not published for this long no longer counts; nor does a consumer without a group
+    for a topic that it has not fetched for this long."""
+    silent_client: Duration = Field(default=20_000, gt=0)
+    """Of equal clients one that has sent nothing for this long is replaced by a new one that would be
+    refused."""
+    request_bytes: Mapping[str, Size] = {}
+    """Largest request of single APIs by their names, such as `metadata: 4MiB`. By default Produce has
+    `max_frame_bytes`, requests with long lists 8MiB, logins 512KiB, all others 1MiB."""
+    max_requests_in_flight: Count = Field(default=100, gt=0)
+    """Requests of one connection that may wait for their responses; with more of them it is not read from."""
+    identity: Identity | None = None
+    """Login of the gateway's own requests (groups, nodes); none if unset."""
 
     @field_validator("request_bytes")
     @classmethod

@@ -17,26 +17,20 @@ _TOPICS = "a topic is named in full or in short: 'persistent://public/default/or
 class Admin(Strict):
     """The cluster's admin REST API, for the web listener and for the gateway's own requests."""
 
-    url: str = Field(
-        pattern=r"^https?://[^/\s]+/?$", description="Address of the admin API: http://host:8080."
-    )
-    token: str | None = Field(
-        default=None,
-        min_length=1,
-        repr=False,
-        description="Token for the gateway's own requests (subscriptions, brokers); clients never use it. "
-        "Better set by environment than in the file.",
-    )
+    url: str = Field(pattern=r"^https?://[^/\s]+/?$")
+    """Address of the admin API: http://host:8080."""
+    token: str | None = Field(default=None, min_length=1, repr=False)
+    """Token for the gateway's own requests (subscriptions, brokers); clients never use it. Better set by
+    environment than in the file."""
 
 
 class Web(Strict):
     """The web listener: the cluster's admin API with fixed delivery delays, and HTTP lookups."""
 
-    listen: Listen = Field(description="Where admin clients connect.")
-    advertised_host: Host | None = Field(
-        default=None,
-        description="Host that clients are told; the address they reached if unset.",
-    )
+    listen: Listen
+    """Where admin clients connect."""
+    advertised_host: Host | None = None
+    """Host that clients are told; the address they reached if unset."""
 
 
 class PublishQueue(Strict):
@@ -46,12 +40,10 @@ class PublishQueue(Strict):
     Go.
     """
 
-    messages: Count = Field(
-        default=0, description="Frames waiting, for each producer; 0 for as many as its bytes allow."
-    )
-    bytes: Size = Field(
-        default=80 * 1024 * 1024, gt=0, description="Bytes in memory waiting, for each producer."
-    )
+    messages: Count = 0
+    """Frames waiting, for each producer; 0 for as many as its bytes allow."""
+    bytes: Size = Field(default=80 * 1024 * 1024, gt=0)
+    """Bytes in memory waiting, for each producer."""
 
 
 class PulsarConfig(NodePortsConfig):
@@ -59,52 +51,34 @@ class PulsarConfig(NodePortsConfig):
 
     refuses_paused_producers: ClassVar[bool] = True
 
-    system: Literal["pulsar"] = Field(description="Kind of broker.")
-    known_brokers: tuple[str, ...] = Field(
-        default=(),
-        description="Brokers that clients may be sent to, host:port, `*` for any part of a name; besides "
-        "`bootstrap`, and hosts that the admin API lists with a port of `bootstrap`. Lookups that answer "
-        "with others are refused. Requests to the admin API may be redirected to these hosts, too.",
-    )
-    admin: Admin | None = Field(default=None, description="The cluster's admin API.")
-    web: Web | None = Field(default=None, description="Listener in front of the admin API; needs `admin`.")
-    strict: Literal["auto", "yes", "no"] = Field(
-        default="auto",
-        description="Whether the brokers never deliver before deliverAt "
-        "(isDelayedDeliveryDeliverAtTimeStrict). If not, one tick is added to fixed delays; auto asks the "
-        "admin API.",
-    )
-    tick: Annotated[int, Field(ge=1, le=60_000, strict=True)] = Field(
-        default=1_000,
-        description="The brokers' delayedDeliveryTickTimeMillis, in ms, where the admin API does not say.",
-    )
-    publish_queue: PublishQueue = Field(
-        default=PublishQueue(), description="Bounds on messages that wait for a publish rate."
-    )
-    chunk_buffer: Size = Field(
-        default=64 * 1024 * 1024,
-        gt=0,
-        description="Bytes of one producer that may be held until the last chunk of a message with a fixed "
-        "delay has come; a larger message is refused.",
-    )
-    consumer_buffer: Size = Field(
-        default=8 * 1024 * 1024,
-        gt=0,
-        description="Bytes in memory of messages that may be withheld for one consumer, until they are due "
-        "or within its rate.",
-    )
+    system: Literal["pulsar"]
+    """Kind of broker."""
+    known_brokers: tuple[str, ...] = ()
+    """Brokers that clients may be sent to, host:port, `*` for any part of a name; besides `bootstrap`, and
+    hosts that the admin API lists with a port of `bootstrap`. Lookups that answer with others are refused.
+    Requests to the admin API may be redirected to these hosts, too."""
+    admin: Admin | None = None
+    """The cluster's admin API."""
+    web: Web | None = None
+    """Listener in front of the admin API; needs `admin`."""
+    strict: Literal["auto", "yes", "no"] = "auto"
+    """Whether the brokers never deliver before deliverAt (isDelayedDeliveryDeliverAtTimeStrict). If not, one
+    tick is added to fixed delays; auto asks the admin API."""
+    tick: Annotated[int, Field(ge=1, le=60_000, strict=True)] = 1_000
+    """The brokers' delayedDeliveryTickTimeMillis, in ms, where the admin API does not say."""
+    publish_queue: PublishQueue = PublishQueue()
+    """Bounds on messages that wait for a publish rate."""
+    chunk_buffer: Size = Field(default=64 * 1024 * 1024, gt=0)
+    """Bytes of one producer that may be held until the last chunk of a message with a fixed delay has come; a
+    larger message is refused."""
+    consumer_buffer: Size = Field(default=8 * 1024 * 1024, gt=0)
+    """Bytes in memory of messages that may be withheld for one consumer, until they are due or within its
+    rate."""
 
-    max_command_bytes: Size = Field(
-        default=1024 * 1024,
-        gt=0,
-        description="Largest command of a client, and largest frame without a message; a schema must fit.",
-    )
-    max_requests_in_flight: Count = Field(
-        default=1_000,
-        gt=0,
-        description="Requests of one connection that may wait for their responses; with more of them it is "
-        "not read from.",
-    )
+    max_command_bytes: Size = Field(default=1024 * 1024, gt=0)
+    """Largest command of a client, and largest frame without a message; a schema must fit."""
+    max_requests_in_flight: Count = Field(default=1_000, gt=0)
+    """Requests of one connection that may wait for their responses; with more of them it is not read from."""
 
     @model_validator(mode="after")
     def _nothing_behind_the_web_listener(self) -> "PulsarConfig":

@@ -78,7 +78,7 @@ class Rates:
         carried = lag.carried([(lane, sums[lane.number]) for lane in known])
         by_name: dict[str, Rows] = {}
         for lane in known:
-            evidence = _Told(lane, slices[lane.number], carried.get(lane.number, 0))
+            evidence = _Evidence(lane, slices[lane.number], carried.get(lane.number, 0))
             rows = [*_figures(evidence, sums[lane.number])]
             changes = [part.set_in[lane.number] for part in parts]
             rows += [("causes", LOG, row) for row in _causes(evidence, changes, rows, sums[lane.number])]
@@ -145,7 +145,7 @@ def _sums(slices: _Slices) -> dict[str, Slots]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Evidence:
     """All evidence about a lane."""
 
     lane: Lane
@@ -206,7 +206,7 @@ class _Each:
         return self.make()
 
 
-def _figures(evidence: _Told, sums: Mapping[str, Slots]) -> Iterator[tuple[str, str, Row]]:
+def _figures(evidence: _Evidence, sums: Mapping[str, Slots]) -> Iterator[tuple[str, str, Row]]:
     """Name, source and row of each figure of a lane."""
     lane = evidence.lane
     yield "carried", CLIENTS, {"carried_messages": evidence.carried}
@@ -231,7 +231,7 @@ def _figures(evidence: _Told, sums: Mapping[str, Slots]) -> Iterator[tuple[str, 
 
 
 def _causes(
-    evidence: _Told,
+    evidence: _Evidence,
     changes: causes.Set,
     figures: Sequence[tuple[str, str, Row]],
     sums: Mapping[str, Slots],

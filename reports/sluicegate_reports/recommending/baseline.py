@@ -46,17 +46,17 @@ class Rates:
 
     def __init__(self, keys: Sequence[str]) -> None:
         self._keys = keys
-        self._found = {name: Distribution(keys) for name in _AMOUNTS}
+        self._distributions = {name: Distribution(keys) for name in _AMOUNTS}
 
     def add(self, seconds: pa.Table) -> None:
         """Add sums of complete seconds."""
         groups = summed(seconds, (*self._keys, _SECOND), _AMOUNTS)
-        for name, distribution in self._found.items():
+        for name, distribution in self._distributions.items():
             distribution.add(groups, groups[name])
 
     def table(self) -> pa.Table | None:
         """The keys, `seconds`, and of `messages` and `bytes` each `_p50`, `_p95`, `_p99`, `_peak`."""
-        tables = {name: each.percentiles() for name, each in self._found.items()}
+        tables = {name: each.percentiles() for name, each in self._distributions.items()}
         columns: dict[str, pa.ChunkedArray] = {}
         for name, table in tables.items():
             if table is None:

@@ -24,7 +24,7 @@ _PARTS = 12
 """Parts of a name at which a pattern is tried."""
 _COMPARED = 20_000_000
 """Most comparisons of names with patterns: about 5 s."""
-_TOLD = 3
+_NAMED = 3
 """Topics that a pattern's remark names."""
 _SEPARATOR = re.compile(r"([./:_-])")
 _PARTITION = re.compile(r"-part(ition)?-\d+$")
@@ -163,7 +163,7 @@ def _shared(topics: Sequence[tuple[str, Mapping[str, Limit]]]) -> dict[str, Limi
 
 
 def _entry(pattern: _Pattern, topics: Sequence[str], limits: Mapping[str, Limit]) -> Advice:
-    more = f" and {len(topics) - _TOLD:,} more" if len(topics) > _TOLD else ""
-    names = ", ".join(topics[:_TOLD])
+    more = f" and {len(topics) - _NAMED:,} more" if len(topics) > _NAMED else ""
+    names = ", ".join(topics[:_NAMED])
     remark = f"{len(topics):,} topics, of each policy the highest limit of all: {names}{more}"
     return Advice("*".join(pattern), tuple(limits.values()), (remark,), covers=tuple(topics))

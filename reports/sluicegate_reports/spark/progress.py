@@ -15,7 +15,7 @@ from rich.progress import (
 
 from sluicegate.output.console import Console
 
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Takes how many parts are done, and of how many."""
 
 
@@ -23,7 +23,7 @@ def _unheard(done: int, parts: int) -> None:
     """Ignore progress."""
 
 
-_heard: ContextVar[Told] = ContextVar("heard", default=_unheard)
+_heard: ContextVar[OnProgress] = ContextVar("heard", default=_unheard)
 
 
 def tell(done: int, parts: int) -> None:

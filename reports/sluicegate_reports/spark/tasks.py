@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sluicegate_reports.spark.session import large_rows
 from sluicegate_reports.transforms.packed import PLACE, SCHEMA, topics
 from sluicegate_reports.transforms.packing import Cuts, Kept, Source, packed, read, wanted
-from sluicegate_reports.transforms.parts import MADE, Figures, Rows, Told, merged
+from sluicegate_reports.transforms.parts import MADE, FigurePart, Figures, Rows, merged
 
 _PARTS = "figure string, key string, slice bigint, body binary"
 
@@ -98,7 +98,7 @@ def _together(figures: Figures) -> Callable[[pa.Table], pa.Table]:
         table = table.sort_by("slice")
         name, key = table["figure"][0].as_py(), tuple(json.loads(table["key"][0].as_py()))
         rows = figures.together(name, key, (_loaded(body.as_py()) for body in table["body"]))
-        return pa.Table.from_batches([_row(Told(MADE, (), 0, rows))])
+        return pa.Table.from_batches([_row(FigurePart(MADE, (), 0, rows))])
 
     return together
 
@@ -108,7 +108,7 @@ def _loaded(body: bytes) -> Any:
     return pickle.loads(body)  # noqa: S301
 
 
-def _row(part: Told) -> pa.RecordBatch:
+def _row(part: FigurePart) -> pa.RecordBatch:
     values = (
         (part.figure, pa.string()),
         (json.dumps(part.key), pa.string()),

@@ -59,7 +59,7 @@ class Flows(NamedTuple):
         return np.isin(self.action, actions)
 
 
-class Told(NamedTuple):
+class SourceFlows(NamedTuple):
     """Some flows, and who tells them."""
 
     lane: Lane
@@ -69,15 +69,17 @@ class Told(NamedTuple):
     flows: Flows
 
 
-def of_topic(topic: Topic, lanes: Sequence[Lane]) -> Iterator[Told]:
+def of_topic(topic: Topic, lanes: Sequence[Lane]) -> Iterator[SourceFlows]:
     """The flows of a topic's lanes, piece by piece; those of each gateway apart."""
     if not lanes:
         return
     for piece in topic.decisions(*_DECIDED):
         for gateway, own in _by_gateway(piece):
-            yield from (Told(lane, LOG, gateway, flows) for lane, flows in from_decisions(own, lanes))
+            yield from (SourceFlows(lane, LOG, gateway, flows) for lane, flows in from_decisions(own, lanes))
     for piece in topic.observations(*_SEEN):
-        yield from (Told(lane, CLIENTS, None, flows) for lane, flows in from_observations(piece, lanes))
+        yield from (
+            SourceFlows(lane, CLIENTS, None, flows) for lane, flows in from_observations(piece, lanes)
+        )
 
 
 def _by_gateway(piece: Piece) -> Iterator[tuple[str | None, Piece]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sluicegate_reports.transforms.packed import Key, Topic
 from sluicegate_reports.transforms.packing import Cuts, Source, batches_of, packed, read, wanted
-from sluicegate_reports.transforms.parts import Figures, Rows, Told, merged
+from sluicegate_reports.transforms.parts import FigurePart, Figures, Rows, merged
 
 _AT_ONCE = 4
 
@@ -24,7 +24,7 @@ class Here:
 
     def measured(self, figures: Figures) -> dict[str, Rows]:
         """Compute figures; their rows by name."""
-        parts: dict[tuple[str, Key], list[Told]] = {}
+        parts: dict[tuple[str, Key], list[FigurePart]] = {}
         for part in figures.parts(self.topics):
             parts.setdefault((part.figure, part.key), []).append(part)
         made = (

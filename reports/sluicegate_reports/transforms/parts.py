@@ -41,7 +41,7 @@ MADE = ""
 """Sentinel in place of a figure's name: the body has rows by the name of their figure."""
 
 
-class Told(NamedTuple):
+class FigurePart(NamedTuple):
     """A part, or rows."""
 
     figure: str
@@ -61,19 +61,19 @@ class Figures:
         """The figures of arms, without a row."""
         return {figure.name: [] for figure in self.of_arms}
 
-    def parts(self, several: Iterable[Topic]) -> Iterator[Told]:
+    def parts(self, several: Iterable[Topic]) -> Iterator[FigurePart]:
         """The parts of some topics, or slices; rows of topics that are whole."""
         for topic in several:
             for figure in self.of_topics:
                 part = figure.of_slice(topic)
                 if topic.is_whole:
-                    yield Told(MADE, (), 0, dict(figure.together(topic.place, [part])))
+                    yield FigurePart(MADE, (), 0, dict(figure.together(topic.place, [part])))
                 else:
-                    yield Told(figure.name, topic.place, topic.slice, part)
+                    yield FigurePart(figure.name, topic.place, topic.slice, part)
             # Rows without a topic are there a second time.
             for of_arm in self.of_arms if topic.name is not None else ():
                 for key, part in of_arm.of_topic(topic):
-                    yield Told(of_arm.name, key, topic.slice, part)
+                    yield FigurePart(of_arm.name, key, topic.slice, part)
 
     def together(self, figure: str, key: Key, parts: Iterable[Any]) -> dict[str, Rows]:
         """The rows of all parts with one key."""

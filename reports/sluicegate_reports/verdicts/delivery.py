@@ -13,7 +13,7 @@ _NEVER = {
     "told_refused": "told refused but delivered",
 }
 _SELDOM = {"duplicates": "received twice", "reordered": "out of order"}
-_TOLD = {"unread": "not read in time"}
+_UNREAD = {"unread": "not read in time"}
 
 
 def with_deliveries(finding: Finding, trial: Trial, figures: Figures) -> Finding:
@@ -21,12 +21,12 @@ def with_deliveries(finding: Finding, trial: Trial, figures: Figures) -> Finding
 
     :param figures: see `transforms.delivery`; those that are missing take no part.
     """
-    counts = {name: figures.get(name) or 0 for name in (*_NEVER, *_SELDOM, *_TOLD)}
+    counts = {name: figures.get(name) or 0 for name in (*_NEVER, *_SELDOM, *_UNREAD)}
     if measured_as(trial).family is Family.UNACKED:
         counts["lost"] = 0  # what is withheld until others are acknowledged is not lost
     if measured_as(trial).family in (Family.ASKED_DELAY, Family.UNACKED):
         counts["reordered"] = 0  # of different delays, or redelivered
-    words = {**_NEVER, **_SELDOM, **_TOLD}
+    words = {**_NEVER, **_SELDOM, **_UNREAD}
     said = [f"{count:,.0f} {words[name]}" for name, count in counts.items() if count]
     if not said:
         return finding

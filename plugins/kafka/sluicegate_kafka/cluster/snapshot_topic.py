@@ -51,9 +51,9 @@ class SnapshotTopic:
         self._refuse = refuse
         self._forget = forget
         self._positions: dict[int, int] = {}
-        self._found: dict[str, BrokerUsage] = {}
+        self._usages: dict[str, BrokerUsage] = {}
         self._volumes = 0
-        """How many `_found` holds."""
+        """How many `_usages` holds."""
 
     async def read(self) -> Mapping[str, BrokerUsage]:
         """The snapshots since the last reading; of several of one broker the latest.
@@ -81,7 +81,7 @@ class SnapshotTopic:
             await self._read_on(consumer, numbers)
         finally:
             await consumer.stop()
-        snapshot, self._found, self._volumes = self._found, {}, 0
+        snapshot, self._usages, self._volumes = self._usages, {}, 0
         return snapshot
 
     async def _read_on(self, consumer: Any, numbers: Sequence[int]) -> None:
@@ -127,18 +127,18 @@ class SnapshotTopic:
         if usage.at_ms > self._wall_ms() + FUTURE_MS:  # it would replace a true one
             self._refuse("future", f"{where}: broker {broker} dates it in the future")
             return
-        last = self._found.get(broker)
+        last = self._usages.get(broker)
         if last is not None and usage.at_ms < last.at_ms:
             return
         self._drop(broker)
-        if len(self._found) >= MAX_BROKERS or self._volumes + len(usage.volumes) > MAX_VOLUMES:
+        if len(self._usages) >= MAX_BROKERS or self._volumes + len(usage.volumes) > MAX_VOLUMES:
             self._refuse("too_many", f"{where}: more brokers or volumes than are kept")
             return
-        self._found[broker] = usage
+        self._usages[broker] = usage
         self._volumes += len(usage.volumes)
 
     def _drop(self, broker: str) -> None:
-        usage = self._found.pop(broker, None)
+        usage = self._usages.pop(broker, None)
         self._volumes -= len(usage.volumes) if usage is not None else 0
 
 

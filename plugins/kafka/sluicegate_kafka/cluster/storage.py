@@ -28,7 +28,7 @@ class ClusterVolumes:
     def __init__(self, config: KafkaConfig, context: BrokerContext) -> None:
         self._config = config
         self._context = context
-        self._told: dict[int, str] = {}
+        self._logged: dict[int, str] = {}
         storage = config.storage
         # One node that hangs does not use up the time for all of them.
         self._patience_s = min(storage.timeout, max(storage.interval, 1_000) * 0.8) / 1000 if storage else 0.0
@@ -53,7 +53,7 @@ class ClusterVolumes:
 
         async with admin_client(self.options()) as admin:
             nodes = await admin.node_ids()
-            self._told = {node: text for node, text in self._told.items() if node in nodes}
+            self._logged = {node: text for node, text in self._logged.items() if node in nodes}
             answers = await asyncio.gather(*(ask(admin, node) for node in nodes), return_exceptions=True)
         usages: dict[str, BrokerUsage] = {}
         failures = []
@@ -62,7 +62,7 @@ class ClusterVolumes:
                 failures.append(answer)
                 self._tell(node, answer)
             else:
-                self._told.pop(node, None)
+                self._logged.pop(node, None)
                 usages[str(node)] = answer
         if failures and not usages:
             raise failures[0]
@@ -81,9 +81,9 @@ class ClusterVolumes:
 
     def _tell(self, node: int, error: BaseException) -> None:
         text = f"{type(error).__name__}: {error}"
-        if self._told.get(node) == text:
+        if self._logged.get(node) == text:
             return
-        self._told[node] = text
+        self._logged[node] = text
         remedy = ""
         if type(error).__name__ == "ClusterAuthorizationFailedError":
             remedy = "; the gateway's own login needs the operation Describe on the cluster"

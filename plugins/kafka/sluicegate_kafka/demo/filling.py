@@ -85,8 +85,8 @@ class _Filling:
 
     async def _ramp(self, factor: float) -> None:
         async def is_there() -> bool:
-            found = await self._stage.metric("sluicegate_storage_throttle_factor")
-            return found is not None and abs(found - factor) < _OFF
+            value = await self._stage.metric("sluicegate_storage_throttle_factor")
+            return value is not None and abs(value - factor) < _OFF
 
         await self._fill(factor, is_there, f"a factor near {factor}")
         await self._course.hold("ramp", _HOLD_S, is_there)
@@ -127,15 +127,15 @@ def _judge(seen: Seen, log: TopicLog) -> Observation:
         return Observation(Verdict.UNSATURATED, text, chart=drawn)
     if not seen.met:
         return Observation(Verdict.DIFFERENT, seen.text, seen.error, drawn)
-    segments = [Segment(log, found, _BURST_S, _AT_ONCE) for found in seen.facts["segments"]]
-    found = [_paused(each) if each.report["name"] == "pause" else each.judge() for each in segments]
+    segments = [Segment(log, each, _BURST_S, _AT_ONCE) for each in seen.facts["segments"]]
+    judged = [_paused(each) if each.report["name"] == "pause" else each.judge() for each in segments]
     factors = [row["factor"] for row in log.of("publish", "delay", "storage_quota")]
     if not factors or min(factors) > 0:
-        found.append(
+        judged.append(
             Observation(Verdict.DIFFERENT, "no row delay by storage_quota with factor 0 in the decision log")
         )
-    text = "; ".join([*(each.text for each in found), seen.text])
-    return Observation(worst(found).verdict, text, chart=drawn)
+    text = "; ".join([*(each.text for each in judged), seen.text])
+    return Observation(worst(judged).verdict, text, chart=drawn)
 
 
 def _paused(segment: Segment) -> Observation:

@@ -20,7 +20,7 @@ from sluicegate.output import echo, echo_json
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.names import topic_name
 
-_Found: TypeAlias = dict[str, tuple[PolicyValue, str]]
+_Settings: TypeAlias = dict[str, tuple[PolicyValue, str]]
 """Values by field, each with where it was set."""
 OpenPolicies: TypeAlias = Callable[[str], OpenedPolicies]
 
@@ -201,16 +201,16 @@ def _get(kind: _Kind, open_policies: OpenPolicies) -> click.Command:
     return command
 
 
-def _set_here(kind: _Kind, topic: TopicName, resolver: Resolver) -> _Found:
+def _set_here(kind: _Kind, topic: TopicName, resolver: Resolver) -> _Settings:
     settings = resolver.settings(topic, kind.level)
     return {
         field: (settings[field].value, settings[field].location) for field in _FIELDS if field in settings
     }
 
 
-def _applied(kind: _Kind, topic: TopicName, resolver: Resolver) -> _Found:
+def _applied(kind: _Kind, topic: TopicName, resolver: Resolver) -> _Settings:
     effective = resolver.resolve(topic, kind.level)
-    policies: _Found = {}
+    policies: _Settings = {}
     for field in _FIELDS:
         if field in effective.values:
             provenance = effective.provenance[field]

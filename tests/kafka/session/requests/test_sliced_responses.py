@@ -191,5 +191,5 @@ def test_a_member_closed_while_it_gets_its_name_is_not_counted(turns: int) -> No
     assert consumers(wire) == len(TOPICS)
     wire.session.closed(wire.now)
     assert consumers(wire) == 0
-    assert not wire.shared.audiences._found
+    assert not wire.shared.audiences._audiences
     assert wire.shared.budget.used == 0

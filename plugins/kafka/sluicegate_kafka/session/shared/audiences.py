@@ -20,7 +20,7 @@ class Audiences:
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Identity, str], Audience] = {}
+        self._audiences: dict[tuple[Identity, str], Audience] = {}
         self._places: Places[Reader] = Places()
         self._identities: dict[Connection, Identity] = {}
         """Under which identity a connection joined: its client id may change later."""
@@ -136,7 +136,7 @@ class Audiences:
         :param key: its group and its name there.
         :param topic: one that it subscribes to.
         """
-        audience = self._found.get((connection.identity, topic))
+        audience = self._audiences.get((connection.identity, topic))
         if audience is None:
             return
         lone = [reader for reader in audience.readers if reader.number]
@@ -158,7 +158,7 @@ class Audiences:
         :param silence_ns: how long the other must have been silent.
         :param now_ns: monotonic time.
         """
-        audience = self._found.get((connection.identity, topic))
+        audience = self._audiences.get((connection.identity, topic))
         silent = [
             member
             for member in (audience.members.values() if audience is not None else ())
@@ -194,9 +194,9 @@ class Audiences:
         return self._topics.get(connection, {}).get(key) or set()
 
     def _audience(self, identity: Identity, topic: str) -> Audience:
-        audience = self._found.get((identity, topic))
+        audience = self._audiences.get((identity, topic))
         if audience is None:
-            audience = self._found[identity, topic] = Audience(identity, topic, self._places)
+            audience = self._audiences[identity, topic] = Audience(identity, topic, self._places)
         return audience
 
     def _drop(self, connection: Connection, key: MemberKey, topic: str) -> None:
@@ -211,5 +211,5 @@ class Audiences:
 
     def _prune(self, audience: Audience) -> None:
         key = (audience.identity, audience.topic)
-        if audience.is_empty and self._found.get(key) is audience:
-            del self._found[key]
+        if audience.is_empty and self._audiences.get(key) is audience:
+            del self._audiences[key]
