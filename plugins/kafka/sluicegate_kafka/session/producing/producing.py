@@ -4,6 +4,7 @@ Admitted bytes are forwarded unchanged. Anything else becomes an `Exchange`, whi
 request by topic and puts the response together again.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from sluicegate.broker import Buffer
@@ -113,21 +114,36 @@ class Producing:
         shared = self._shared
         is_short = head.end - head.start <= _SHORT_BYTES and self.measuring.slice.left > 0
         if is_short and not shared.policed.inspects and not shared.client_gaps.by_client:
-            request = scan_plain(frame, head)
-            if request is not None:
-                return self._decide_plain(request, now_ns)
+            request = scan_plain(frame, head) or at_once(scan_slices(frame, head))
+            if len(request.topics) <= TOPICS_PER_SLICE:
+                return self._decide_at_once(request, now_ns)
         return lambda turn: self._slices(turn, frame, head)
 
-    def _decide_plain(self, request: ProduceRequest, now_ns: int) -> Pass | Later[Decided]:
-        """Decide a short request for one partition, unchanged."""
+    def _decide_at_once(self, request: ProduceRequest, now_ns: int) -> Pass | Later[Decided]:
+        """Decide a short request for a few topics, unchanged."""
         repeated, self.repeated = self.repeated, None
-        decision = repeated.decision if repeated is not None else None
-        decision = decision or self.decide(request.topics[0], request.acks, now_ns)
-        if decision is None:
-            return self._pass(request, now_ns, is_single=True)
-        self._connection.output.count(KafkaEvent.PRODUCE_HELD_OR_REFUSED)
+        topics = request.topics
+        known = repeated.decision if repeated is not None and len(topics) == 1 else None
+        if len(topics) > 1:
+            _check_names(topics)
+        try:
+            decisions = [known or self.decide(topic, request.acks, now_ns) for topic in topics]
+        except BaseException:
+            for topic in topics:  # those before the one that failed may be held
+                self.abandon(topic, now_ns)
+            raise
+        if not any(decisions):
+            return self._pass(request, now_ns, is_single=len(topics) == 1)
+        return partial(self._exchange(request).work, decisions)
+
+    def _exchange(self, request: ProduceRequest) -> Exchange:
+        """What deals with a request of which not everything passes."""
+        is_split = len(request.topics) > 1
+        self._connection.output.count(
+            KafkaEvent.PRODUCE_SPLIT if is_split else KafkaEvent.PRODUCE_HELD_OR_REFUSED
+        )
         hold = Hold(self._shared.limits.max_hold_ns)
-        return partial(Exchange(self._shared, self._connection, self, request, hold).work, [decision])
+        return Exchange(self._shared, self._connection, self, request, hold)
 
     def _slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[Decided]:
         yield from self.measuring.slice.end()
@@ -162,13 +178,7 @@ class Producing:
             return refuse_for_now(self._shared, self._connection, request)
         if request.frame is original and not any(decisions):
             return self._pass(request, turn.now_ns, is_single=len(topics) == 1)
-        is_split = len(topics) > 1
-        event = KafkaEvent.PRODUCE_SPLIT if is_split else KafkaEvent.PRODUCE_HELD_OR_REFUSED
-        self._connection.output.count(event)
-        exchange = Exchange(
-            self._shared, self._connection, self, request, Hold(self._shared.limits.max_hold_ns)
-        )
-        return (yield from exchange.work(decisions, turn))
+        return (yield from self._exchange(request).work(decisions, turn))
 
     def _decisions(
         self, request: ProduceRequest, known: Decision | None, turn: Turn
@@ -180,9 +190,7 @@ class Producing:
         topics = request.topics
         if len(topics) == 1 and known is not None:
             return [known]
-        check_topics(len(topics))
-        if len({topic.name for topic in topics}) != len(topics):
-            raise ProtocolError("a topic is named twice in one Produce request")
+        _check_names(topics)
         decisions: list[Decision | None] = []
         for place, topic in enumerate(topics):
             if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
@@ -430,3 +438,13 @@ class Producing:
         attached.gate.detach(attached.operation)
         if attached.plain is not None:
             self._shared.plain_producers.left(attached.plain)
+
+
+def _check_names(topics: Sequence[ProduceTopic]) -> None:
+    """Refuse a request that names too many topics, or one twice.
+
+    :raises ProtocolError: if it does.
+    """
+    check_topics(len(topics))
+    if len({topic.name for topic in topics}) != len(topics):
+        raise ProtocolError("a topic is named twice in one Produce request")
