@@ -8,6 +8,7 @@ from benchmarks.harness import http2_bytes as http2
 from benchmarks.harness.sessions import Services, Timed
 from sluicegate.model import Method, MethodMap, PolicyValue, Role
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
+from sluicegate_grpc.proxy.splice.requests import RequestRules
 from sluicegate_grpc.semantics.calls import Attachments, Calls
 
 Case: TypeAlias = Callable[[int], list[float]]
@@ -23,7 +24,7 @@ def _session() -> Timed:
     """A connection on which both sides have sent their SETTINGS and the window of the connection is open."""
     services = Services(_POLICIES)
     calls = Calls(_METHODS, Attachments(services.gates.get, 30 * 10**9))
-    session = GrpcSession(Shared(services, calls, _METHODS, 2 * 10**9), "10.0.0.1:5000")
+    session = GrpcSession(Shared(services, calls, RequestRules(_METHODS), 2 * 10**9), "10.0.0.1:5000")
     timed = Timed(session)
     timed.client(http2.PREFACE + http2.frame(http2.SETTINGS, 0, 0))
     timed.broker(http2.frame(http2.SETTINGS, 0, 0) + http2.frame(http2.SETTINGS, http2.ACK, 0))

@@ -10,7 +10,9 @@ from sluicegate_grpc.proxy.config import GrpcConfig
 from sluicegate_grpc.proxy.edits import Edits
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
 from sluicegate_grpc.proxy.splice.frames import PREFACE, SETTINGS, frame
-from sluicegate_grpc.proxy.splice.shared import Headers
+from sluicegate_grpc.proxy.splice.requests import RequestRules
+from sluicegate_grpc.proxy.splice.shared import Brokers
+from sluicegate_grpc.proxy.splice.wellformed import Headers
 from sluicegate_grpc.proxy.unknown import UnknownMethods
 from sluicegate_grpc.semantics.calls import Attachments, Calls
 
@@ -50,15 +52,17 @@ class GrpcFront(BaseFront):
         self._shared = shared = Shared(
             services,
             Calls(self._methods, attachments, (gates.live, gates.exempt)),
-            self._methods,
+            RequestRules(
+                self._methods,
+                edits=Edits(config.request_metadata.put, frozenset(config.request_metadata.take)),
+                unknown_methods=UnknownMethods(config.unknown_methods, self._unknown_method),
+            ),
             config.max_hold * 1_000_000,
             config.http2.limits,
-            edits=Edits(config.request_metadata.put, frozenset(config.request_metadata.take)),
-            unknown_methods=UnknownMethods(config.unknown_methods, self._unknown_method),
-            broker=f"broker {config.name}",
+            Brokers(f"broker {config.name}"),
         )
         if self._principal is not None:
-            shared.principal = self._principal
+            shared.rules.principal = self._principal
         self.equip(shared)
         await services.listen(Listener(_MAIN, config.listen.host, config.listen.port, ()))
 

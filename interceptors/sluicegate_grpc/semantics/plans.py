@@ -1,6 +1,7 @@
 """How the messages of a method are read: what of them, as one message or as a batch."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from sluicegate.model.methods import Method, Path, Role
 from sluicegate_grpc.semantics.fields import (
@@ -101,3 +102,32 @@ def response_plan(method: Method) -> Plan:
 def identity_plan(method: Method) -> Plan:
     """How to read the topic and the subscription of a delivered message."""
     return Plan({"topic": method.message_topic, "subscription": method.message_subscription})
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """How the messages of one method are read."""
+
+    request: Plan
+    named: Plan
+    """For requests of producers whose id is not known, but that may tell their name."""
+    response: Plan
+    timeless: Plan
+    """For responses if it does not matter when they were published."""
+    sizes: Plan
+    """For responses of which only the size matters."""
+    identity: Plan
+    """For the first message to a consumer whose id is not known."""
+
+    @classmethod
+    def of(cls, method: Method) -> "Plans":
+        """How a method's requests and responses are read."""
+        timeless = replace(method, published=())
+        return cls(
+            plan(method),
+            plan(method, named=True),
+            response_plan(method),
+            response_plan(timeless),
+            response_plan(replace(timeless, position=())),
+            identity_plan(method),
+        )

@@ -70,14 +70,14 @@ class DanubeFront(GrpcFront):
         self._lookup = Lookup(brokers, config.route, config.tls.client is not None, _unknown_broker)
         is_reliable = shared.calls.attachments.topics.is_reliable
         self._resumer = ProducerResumer(config, brokers, self._lookup, is_reliable)
-        shared.rewrites = {TOPIC_LOOKUP: self._lookup.rewrite}
-        shared.looked_up = self._looked_up
-        shared.route = lambda broker: _alone(brokers.target(broker))
-        shared.question = _ListSubscriptions
-        shared.forbidden = frozenset({INTERNAL_HEADER})
+        shared.rules.rewrites = {TOPIC_LOOKUP: self._lookup.rewrite}
+        shared.brokers.looked_up = self._looked_up
+        shared.brokers.route = lambda broker: _alone(brokers.target(broker))
+        shared.brokers.question = _ListSubscriptions
+        shared.rules.forbidden = frozenset({INTERNAL_HEADER})
         calls = shared.calls
         if config.resume_producers:
-            shared.aliases = Aliases(renamed)
+            shared.resume_producers(Aliases(renamed))
             calls.attachments.owners.keep_ns = config.max_hold * 1_000_000
         calls.attachments.owners.on_change = _owner_changed
 

@@ -9,7 +9,7 @@ from sluicegate_grpc.proxy.edits import Edits, why_not
 
 def edited(max_message_size: int = 0) -> Talk:
     shared = front(max_message_size=max_message_size)
-    shared.edits = Edits({"x-tenant": "blue", "x-gate": "a"}, frozenset({"x-debug"}))
+    shared.rules.edits = Edits({"x-tenant": "blue", "x-gate": "a"}, frozenset({"x-debug"}))
     return Talk(shared)
 
 

@@ -4,7 +4,8 @@
 broker's protocol but what a `MethodMap` says, and what the front puts into `Shared`.
 """
 
+from sluicegate_grpc.proxy.splice.connection_limits import Limits
 from sluicegate_grpc.proxy.splice.grpc_session import GrpcSession
-from sluicegate_grpc.proxy.splice.shared import Limits, Shared
+from sluicegate_grpc.proxy.splice.shared import Shared
 
 __all__ = ["GrpcSession", "Limits", "Shared"]

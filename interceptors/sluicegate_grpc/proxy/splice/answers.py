@@ -10,10 +10,9 @@ from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.delivering import BreakOff, Delivering
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
-from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.requests import Request, Rewrite
 from sluicegate_grpc.proxy.splice.resuming import NO_OWNER, Aliases, Resume, Resumed
 from sluicegate_grpc.proxy.splice.rewriting import Rewriting
-from sluicegate_grpc.proxy.splice.shared import Rewrite
 from sluicegate_grpc.proxy.splice.watcher import Watcher
 from sluicegate_grpc.semantics.calls import Attaching, Id, Stream
 from sluicegate_grpc.semantics.fields import Values
@@ -60,8 +59,8 @@ class Answer(Watcher):
         if status != "0":
             self._done(None, now_ns, bool(status))
             return True
-        if self._request.credentials:
-            self._shared.accept(self._request.credentials)
+        if self._request.claim is not None:
+            self._shared.accept(self._request.claim.credentials)
         self._done(self._message(), now_ns, True)
         return True
 
@@ -215,7 +214,7 @@ class Answers:
             return
         answer: Watcher | None = None
         aliases = self._connection.shared.aliases
-        if aliases is None or producer in calls.attachments.unconfirmed or request.credentials:
+        if aliases is None or producer in calls.attachments.unconfirmed or request.claim:
             answer = Answer(self._connection, stream, request, done)
         if aliases is not None and isinstance(producer, int):
             answer = Resumable(self._connection, stream, request, producer, aliases, answer, self.watchers)

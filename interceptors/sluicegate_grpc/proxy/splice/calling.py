@@ -17,7 +17,7 @@ from sluicegate_grpc.proxy.splice.frames import (
 )
 from sluicegate_grpc.proxy.splice.holding import Holding, Step
 from sluicegate_grpc.proxy.splice.messages import PREFIX, read_prefix
-from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import UNNAMED
 from sluicegate_grpc.semantics.fields import Values
@@ -73,7 +73,7 @@ class Calling:
         holding, calls = self.holding, self._calls
         method = request.method or request.known_method  # the property would cost a call
         callers = self._callers
-        caller = callers.of(request) if request.credentials else callers.anonymous
+        caller = callers.of(request.claim) if request.claim else callers.anonymous
         op, decision = calls.publish(method, values, caller, now_ns)
         if decision is UNNAMED:
             self._deciding.name(request, values, data[at + HEAD + PREFIX : stop])
@@ -84,7 +84,7 @@ class Calling:
             watches = calls.attachments.unconfirmed or self._aliases is not None
             if watches and (producer := self._deciding.to_prove(method, values, caller)):
                 self._answers.prove(stream, request, producer)
-            elif request.credentials and caller.principal != request.principal:
+            elif request.claim and caller.principal != request.claim.principal:
                 self._answers.accept(stream, request)
             return True
         call = None

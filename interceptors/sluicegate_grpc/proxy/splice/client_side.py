@@ -28,8 +28,7 @@ from sluicegate_grpc.proxy.splice.frames import (
     malformed,
 )
 from sluicegate_grpc.proxy.splice.life import Event, State
-from sluicegate_grpc.proxy.splice.request import Request
-from sluicegate_grpc.proxy.splice.requests import RequestReader
+from sluicegate_grpc.proxy.splice.requests import Fault, Request, RequestReader
 from sluicegate_grpc.proxy.splice.shared import Address
 from sluicegate_grpc.proxy.splice.sides import Block, Side
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, Refusal
@@ -58,8 +57,9 @@ class ClientSide(Side):
         self._holding = calling.holding
         self._refusals = refusals
         self._streams = connection.streams
-        settings = connection.client_settings
-        self._reader = RequestReader(connection.shared, settings, connection.up.charge)
+        settings, shared = connection.client_settings, connection.shared
+        most = shared.limits.header_list_bytes
+        self._reader = RequestReader(shared.rules, most, settings, connection.up.charge)
         self._floods = floods
         self._broker_settings = connection.broker_settings
         self._life = connection.life
@@ -141,21 +141,20 @@ class ClientSide(Side):
         if len(self._streams.ids) >= self._streams.room and not self._streams.grow():
             self._one_too_many(flags, stream, now_ns)
             return
-        refusal = request.refusal or (self._misrouted(request.broker) if request.broker else None)
-        if refusal is None and not request.is_malformed:
+        fault = request.fault or (self._misrouted(request.broker) if request.broker else None)
+        if fault is None:
             self._holding.opened_apart(stream, request, frames, flags)
             return
         self._holding.skip(stream)
-        if request.is_malformed or refusal is None:  # RFC 9113 section 8.1.1
+        if fault.refusal is None:
             self._refusals.resets.count(now_ns)
-            self._shared.count(GrpcEvent.MALFORMED_HEADERS)
+            self._shared.count(fault.event)
             self._refusals.reset(stream, ErrorCode.PROTOCOL_ERROR)
             if flags & END_STREAM:
                 self._refusals.forget(stream)
         else:
-            counter, answer = refusal
-            self._shared.count(counter)
-            self._refusals.refuse(stream, answer, has_ended=bool(flags & END_STREAM))
+            self._shared.count(fault.event)
+            self._refusals.refuse(stream, fault.refusal, has_ended=bool(flags & END_STREAM))
 
     def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
         """Refuse a request over the stream limit; its client may retry it (RFC 9113 section 8.7)."""
@@ -167,16 +166,16 @@ class ClientSide(Side):
         if flags & END_STREAM:
             self._refusals.forget(stream)
 
-    def _misrouted(self, broker: str) -> tuple[GrpcEvent, Refusal] | None:
+    def _misrouted(self, broker: str) -> Fault | None:
         """Why a request for a broker is refused."""
-        if self._shared.route(broker) is not None:
+        if self._shared.brokers.route(broker) is not None:
             return None
         text = f"Broker {broker[:200]} is not known to this gateway."
-        return GrpcEvent.FORBIDDEN_BROKER_REFUSED, Refusal(PERMISSION_DENIED, text)
+        return Fault(GrpcEvent.FORBIDDEN_BROKER_REFUSED, Refusal(PERMISSION_DENIED, text))
 
     def _leads_elsewhere(self, broker: str) -> bool:
         """Whether the connection leads to another broker than a request asks for."""
-        addresses = self._shared.route(broker) if broker and self._bound else None
+        addresses = self._shared.brokers.route(broker) if broker and self._bound else None
         return addresses is not None and addresses != self._bound
 
     def _send_elsewhere(self, flags: int, stream: int) -> None:

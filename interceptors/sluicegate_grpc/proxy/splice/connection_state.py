@@ -11,7 +11,7 @@ from sluicegate_grpc.events import GrpcClose
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.life import Life
-from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.requests import Claim
 from sluicegate_grpc.proxy.splice.settings import PeerSettings, for_brokers, for_clients, greeting
 from sluicegate_grpc.proxy.splice.shared import Shared
 from sluicegate_grpc.proxy.splice.streams import Streams
@@ -41,11 +41,11 @@ class Callers:
         self.anonymous = self._new(ANONYMOUS)
         """Who makes the requests without credentials."""
 
-    def of(self, request: Request) -> Caller:
+    def of(self, claim: Claim) -> Caller:
         """The caller of a request; its name counts once the broker has accepted the same credentials."""
-        if request.credentials not in self._shared.accepted:
+        if claim.credentials not in self._shared.accepted:
             return self.anonymous
-        return self._by_principal.get(request.principal) or self._new(request.principal)
+        return self._by_principal.get(claim.principal) or self._new(claim.principal)
 
     def _new(self, principal: str) -> Caller:
         if len(self._by_principal) >= _MAX_CALLERS:

@@ -23,7 +23,7 @@ from sluicegate_grpc.proxy.splice.messages import (
     read_prefix,
     with_prefix,
 )
-from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.calls.publishing import unknown_id
@@ -312,7 +312,7 @@ class Deciding:
         return Hold(self._shared.max_hold_ns)
 
     def _question(self, topic: str) -> Hashable:
-        return self._shared.question(topic) if self._shared.question is not None else None
+        return self._shared.brokers.question(topic) if self._shared.brokers.question is not None else None
 
     def _refusal(self, decision: Decision, topic: str) -> Refusal:
         if decision.action is Action.DELAY:
@@ -324,5 +324,5 @@ class Deciding:
         request = call.request
         if producer is not None:
             self._answers.prove(call.stream, request, producer)
-        elif request.credentials and call.caller.principal != request.principal:
+        elif request.claim and call.caller.principal != request.claim.principal:
             self._answers.accept(call.stream, request)

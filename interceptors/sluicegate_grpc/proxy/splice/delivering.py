@@ -17,7 +17,7 @@ from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk, joined
 from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, unpadded
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
-from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.proxy.splice.watcher import Watcher, Withholding
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Stream

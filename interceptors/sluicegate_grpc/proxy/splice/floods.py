@@ -1,8 +1,8 @@
 """Rate limits on control frames (rapid reset, ping and settings floods)."""
 
 from sluicegate_grpc.events import GrpcClose
+from sluicegate_grpc.proxy.splice.connection_limits import Limits
 from sluicegate_grpc.proxy.splice.frames import ErrorCode, WireError
-from sluicegate_grpc.proxy.splice.shared import Limits
 
 _SECOND_NS = 1_000_000_000
 

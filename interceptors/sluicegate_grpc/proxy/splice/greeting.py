@@ -106,8 +106,8 @@ class Opening:
             headers = self._first_request()
             if headers is None:
                 return None
-            broker = headers.get(self.shared.methods.route_header, "")
-            self.addresses = (self.shared.route(broker) if broker else None) or self.addresses
+            broker = headers.get(self.shared.rules.methods.route_header, "")
+            self.addresses = (self.shared.brokers.route(broker) if broker else None) or self.addresses
         self.waits_for_broker = True
         return Dial(self.addresses + self.stand_ins, in_order=bool(self.stand_ins))
 

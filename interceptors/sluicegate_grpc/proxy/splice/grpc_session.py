@@ -81,7 +81,7 @@ class GrpcSession(BaseSession):
         self._holding = calling.holding
         self._client = ClientSide(connection, calling, refusals, floods)
         BrokerSide(connection, calling, self._answers, refusals)
-        routes = routes and bool(shared.methods.route_header)
+        routes = routes and bool(shared.rules.methods.route_header)
         self._opening: Opening | None = Opening(shared, addresses, stand_ins, routes)
         """What comes first; None once frames pass."""
         self._unreachable: UnreachableBroker | None = None
@@ -194,7 +194,7 @@ class GrpcSession(BaseSession):
             return [Close(ConnectionClose.UPSTREAM_UNREACHABLE, reason)]
         self._life.happens(Event.UNREACHABLE)
         shared = self._connection.shared
-        text = f"{shared.broker} cannot be reached: {reason}"
+        text = f"{shared.brokers.name} cannot be reached: {reason}"
         is_greeted = self._connection.client_settings.is_greeted
         self._unreachable = UnreachableBroker(text, shared.limits, is_greeted=is_greeted)
         return self._unreachable.begin(opening.take(), now_ns)

@@ -29,7 +29,7 @@ from sluicegate_grpc.proxy.splice.frames import (
     window_amount,
     window_update,
 )
-from sluicegate_grpc.proxy.splice.request import Request
+from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.semantics.calls import Caller
 from sluicegate_grpc.semantics.fields import Tail
 from sluicegate_grpc.semantics.status import Refusal
@@ -252,14 +252,14 @@ class Holding:
 
     def _watch_answer(self, stream: int, request: Request) -> None:
         """Watch a response that may have to be rewritten."""
-        rewrite = self._connection.shared.rewrites.get(request.path)
+        rewrite = self._connection.shared.rules.rewrites.get(request.path)
         if rewrite is not None:
             self._answers.rewrite(stream, request, rewrite)
 
     def _new(self, stream: int, request: Request, head: Head) -> Call:
         self._watch_answer(stream, request)
         callers = self._connection.callers
-        caller = callers.of(request) if request.credentials else callers.anonymous
+        caller = callers.of(request.claim) if request.claim else callers.anonymous
         body = Body(Step.READING if request.is_publish else Step.FREE)
         call = Call(stream, request, caller, self._up.flow.open(stream), head, body)
         if not head.is_up:

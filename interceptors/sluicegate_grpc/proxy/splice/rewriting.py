@@ -8,7 +8,7 @@ from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk
 from sluicegate_grpc.proxy.splice.frames import HEAD, ErrorCode, WireError, unpadded
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix, with_prefix
-from sluicegate_grpc.proxy.splice.shared import Rewrite
+from sluicegate_grpc.proxy.splice.requests import Rewrite
 from sluicegate_grpc.proxy.splice.watcher import Withholding
 from sluicegate_grpc.semantics.status import Refusal
 
@@ -66,7 +66,7 @@ class Rewriting(Withholding):
             raise _unreadable(f"a response with the compression {encoding!r}") from None
         rewritten = self._rewrite(message)
         if self._topic:
-            self._shared.looked_up(self._topic, message, now_ns)
+            self._shared.brokers.looked_up(self._topic, message, now_ns)
         flow = self._down.flow
         for chunk in self._chunks:
             flow.drop(self._outlet, chunk)

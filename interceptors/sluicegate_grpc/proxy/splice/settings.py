@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from struct import Struct
 
 from sluicegate_grpc.events import GrpcClose
+from sluicegate_grpc.proxy.splice.connection_limits import Limits
 from sluicegate_grpc.proxy.splice.floods import Flood
 from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import (
@@ -21,7 +22,6 @@ from sluicegate_grpc.proxy.splice.frames import (
     frame,
     malformed,
 )
-from sluicegate_grpc.proxy.splice.shared import Limits
 
 TABLE_SIZE = 1
 MAX_STREAMS = 3

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sluicegate.broker import Close, Command, PauseReading, ToClient, WakeAt
 from sluicegate.model import CloseReason, ConnectionClose
 from sluicegate_grpc.proxy.splice.blocks import ending
+from sluicegate_grpc.proxy.splice.connection_limits import Limits
 from sluicegate_grpc.proxy.splice.frames import (
     ACK,
     CONTINUATION,
@@ -28,7 +29,6 @@ from sluicegate_grpc.proxy.splice.frames import (
     rst_stream,
 )
 from sluicegate_grpc.proxy.splice.settings import greeting
-from sluicegate_grpc.proxy.splice.shared import Limits
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
 _PATIENCE_NS = 5_000_000_000

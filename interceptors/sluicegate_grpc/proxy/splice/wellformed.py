@@ -5,9 +5,11 @@ the last; of a path, one may take all and the other the part before a `?`.
 """
 
 import re
+from collections.abc import Sequence
+from typing import TypeAlias
 
-from sluicegate_grpc.proxy.splice.shared import Headers
-
+Headers: TypeAlias = Sequence[tuple[str, str]]
+"""Names (lower case) and values of a request's headers, pseudo-headers included."""
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9a-z]+")
 _FORBIDDEN_IN_VALUES = re.compile(r"[\0\r\n]")
 _PSEUDO = frozenset({":method", ":scheme", ":path", ":authority"})

@@ -10,6 +10,7 @@ from tests.grpc.proxy.splice.oracle.wire import Wire
 
 from sluicegate.model import Method, MethodMap, PolicyValue, Role
 from sluicegate_grpc.proxy.splice import GrpcSession, Limits, Shared
+from sluicegate_grpc.proxy.splice.requests import RequestRules
 from sluicegate_grpc.semantics.calls import Attachments, Calls
 
 TOPIC = "orders"
@@ -44,7 +45,7 @@ def front(
     gates = bench.gates
     attachments = Attachments(gates.get, 30 * SECOND, list_valid_ns=list_valid_ns)
     calls = Calls(METHODS, attachments, (gates.live, gates.exempt))
-    return Shared(bench, calls, METHODS, MAX_HOLD_NS, limits or Limits(), rewrites or {})
+    return Shared(bench, calls, RequestRules(METHODS, rewrites or {}), MAX_HOLD_NS, limits or Limits())
 
 
 @dataclass

@@ -93,7 +93,7 @@ def test_any_bytes_are_split_or_left_to_the_decoder(before: bytes, after: bytes)
 
 def test_requests_that_differ_in_their_deadline_share_a_key() -> None:
     connection, encoder = Connection(front(), "10.0.0.1:5000"), Encoder()
-    reader = RequestReader(connection.shared, connection.client_settings, lambda work: None)
+    reader = RequestReader(connection.shared.rules, 65_536, connection.client_settings, lambda work: None)
     encoder.header_table_size = 0
     reader.read(encoder.encode([(":path", "/a/B")]))
     first, *others = [

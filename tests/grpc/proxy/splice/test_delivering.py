@@ -43,7 +43,7 @@ def test_messages_within_the_rates_pass_as_the_same_bytes() -> None:
 @pytest.mark.parametrize("delay_ms", [0, 1])  # read in different ways
 def test_sizes_can_be_those_of_whole_messages(delay_ms: int) -> None:
     talk = Talk(front(max_dispatch_rate_bytes=1_000_000, fixed_delivery_delay=delay_ms))
-    talk.shared.methods = METHODS.sized_by("message")
+    talk.shared.rules.methods = METHODS.sized_by("message")
     stream = opened(talk)
     messages = [delivered(at, 10_000, published=1) for at in range(3)]
     for message in messages:

@@ -47,7 +47,7 @@ def test_headers_without_room_are_refused_for_a_retry(begun: bytes) -> None:
 
 def test_the_response_of_a_refused_stream_is_not_watched() -> None:
     client = without_room()
-    client.front.rewrites = {service.PUBLISH: lambda data: data}
+    client.front.rules.rewrites = {service.PUBLISH: lambda data: data}
 
     client.send(headers(3))
 
@@ -132,7 +132,7 @@ def test_window_updates_follow_headers_that_were_forwarded() -> None:
 def test_window_updates_of_a_held_call_count_for_its_rewritten_response(apart: bool, forwarded: bool) -> None:
     """Or a response as large as the client has room for would wait for room that it never announces again."""
     client = opened(gate.shared())
-    client.front.rewrites = {service.PUBLISH: lambda data: data}
+    client.front.rules.rewrites = {service.PUBLISH: lambda data: data}
     update = frame(WINDOW_UPDATE, 0, 3, (1_000).to_bytes(4))
     later = call(5, MESSAGE, service.OTHER) if forwarded else b""
 
@@ -160,7 +160,7 @@ def test_a_large_rewritten_response_fits_into_the_window_that_its_held_call_open
 
 def test_a_forwarded_call_that_breaks_the_protocol_is_reset_at_the_broker_too() -> None:
     client = opened(gate.shared())
-    client.front.rewrites = {service.PUBLISH: lambda data: data}
+    client.front.rules.rewrites = {service.PUBLISH: lambda data: data}
     client.send(headers(3), call(5, MESSAGE, service.OTHER))
     assert session_of(client)._answers.watchers
 

@@ -18,8 +18,8 @@ def looking() -> tuple[Talk, list[tuple[str, bytes]]]:
     told: list[tuple[str, bytes]] = []
     shared = front(rewrites={LOOKUP: lambda answer: b"the gate"})
     lookup = Method(Role.LOOKUP, topic=(1,))
-    shared.methods = replace(METHODS, methods={**METHODS.methods, LOOKUP: lookup})
-    shared.looked_up = lambda topic, answer, now_ns: told.append((topic, answer))
+    shared.rules.methods = replace(METHODS, methods={**METHODS.methods, LOOKUP: lookup})
+    shared.brokers.looked_up = lambda topic, answer, now_ns: told.append((topic, answer))
     return Talk(shared), told
 
 

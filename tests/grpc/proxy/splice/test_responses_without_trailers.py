@@ -79,7 +79,7 @@ def test_a_call_that_attaches_leaves_its_place() -> None:
 @pytest.mark.parametrize("status", ["", "8"])
 def test_headers_without_a_status_are_no_refusal_of_the_broker(status: str, alone: bool) -> None:
     shared = front(list_valid_ns=3_600 * SECOND, max_subscriptions_per_topic=1)
-    shared.question = lambda topic: ("subscriptions of", topic)
+    shared.brokers.question = lambda topic: ("subscriptions of", topic)
     talk = Talk(shared)
     talk.shared.calls.attachments.listed(TOPIC, [], talk.wire.now, talk.wire.now)
     stream = talk.call(SUBSCRIBE, service.message((1, TOPIC), (2, "c"), (3, "s")))

@@ -10,8 +10,8 @@ from tests.grpc.proxy.splice.talk import METHODS, PUBLISH, TOPIC, Talk, front
 
 from sluicegate.model import Method, Role
 from sluicegate.model.methods import Path
+from sluicegate_grpc.proxy.splice.connection_limits import Limits
 from sluicegate_grpc.proxy.splice.resuming import Aliases, Resume, Resumed
-from sluicegate_grpc.proxy.splice.shared import Limits
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
 ALIVE = "/t.Broker/Alive"
@@ -31,8 +31,8 @@ class Bench(Talk):
         shared = front(**policies)
         alive = Method(Role.KEEP_ALIVE, attachment=(2,))
         named = Method(Role.PUBLISH, topic=(1,), producer=(2,), payload=(3,), name=(4,))
-        shared.methods = replace(METHODS, methods={**METHODS.methods, ALIVE: alive, PUBLISH: named})
-        shared.aliases = Aliases(renamed)
+        shared.rules.methods = replace(METHODS, methods={**METHODS.methods, ALIVE: alive, PUBLISH: named})
+        shared.resume_producers(Aliases(renamed))
         super().__init__(shared)
 
     def front_answers(self, answer: object) -> None:

@@ -13,7 +13,7 @@ from sluicegate.broker import Ask, Close, Dial, ToClient, ToUpstream
 from sluicegate.model import SessionClose
 from sluicegate_grpc.proxy.splice import GrpcSession, Shared
 from sluicegate_grpc.proxy.splice.frames import ErrorCode, goaway
-from sluicegate_grpc.proxy.splice.shared import Headers
+from sluicegate_grpc.proxy.splice.wellformed import Headers
 
 BROKERS = (("10.0.0.9", 6650),)
 OTHER = (("10.0.0.10", 6650),)
@@ -28,7 +28,7 @@ def request(path: str, *more: tuple[str, str], stream: int = 1) -> bytes:
 
 def routing() -> Shared:
     shared = front()
-    shared.route = {"http://b:6650": OTHER}.get
+    shared.brokers.route = {"http://b:6650": OTHER}.get
     return shared
 
 
@@ -76,7 +76,7 @@ def test_a_broker_that_is_not_allowed_is_refused_and_others_are_served() -> None
 
 def test_a_bound_connection_reaches_no_other_broker() -> None:
     shared = front()
-    shared.route = {"http://a:1": BROKERS, "http://b:6650": OTHER}.get
+    shared.brokers.route = {"http://a:1": BROKERS, "http://b:6650": OTHER}.get
     session = GrpcSession(shared, "10.0.0.1:5000", BROKERS, routes=True)
     session.receive_client(HELLO, START)
     session.receive_client(request("/t.Other/Anything", ("x-broker", "http://b:6650")), START)
@@ -123,7 +123,7 @@ def test_a_name_counts_once_the_broker_has_accepted_a_call_with_it() -> None:
     bench = Bench()
     bench.exempt = frozenset({"boss"})
     shared = front(bench, max_producers_per_topic=1)
-    shared.principal = tokens
+    shared.rules.principal = tokens
     talk = Talk(shared)
     attach = service.message((1, TOPIC), (2, "a"), (3, 1))
     talk.answer(talk.call(ATTACH, attach, ("authorization", "Bearer boss")), status=16)
@@ -140,7 +140,7 @@ def test_a_name_counts_once_the_broker_has_accepted_a_call_with_it() -> None:
 
 def test_an_accepted_publish_confirms_a_name_as_well() -> None:
     shared = front()
-    shared.principal = tokens
+    shared.rules.principal = tokens
     talk = Talk(shared)
     message = service.publish(TOPIC, 7, b"x")
     for status, accepted in ((16, []), (0, [sha256(b"Bearer me").digest()])):
@@ -151,7 +151,7 @@ def test_an_accepted_publish_confirms_a_name_as_well() -> None:
 
 def test_subscriptions_are_listed_before_one_is_refused() -> None:
     shared = front(list_valid_ns=SECOND, max_subscriptions_per_topic=1)
-    shared.question = lambda topic: ("subscriptions of", topic)
+    shared.brokers.question = lambda topic: ("subscriptions of", topic)
     session = GrpcSession(shared, "10.0.0.1:5000")
     message = service.message((1, TOPIC), (2, "c"), (3, "s"))
     read = HELLO + request(SUBSCRIBE) + frame(0, 1, 1, message)

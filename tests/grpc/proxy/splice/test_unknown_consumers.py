@@ -16,7 +16,7 @@ def talk(**policies: int) -> Talk:
     bench = Bench()
     shared = front(bench)
     bench.set_topic(TOPIC, **policies)
-    shared.methods = replace(METHODS, methods={**METHODS.methods, RECEIVE: TELLING})
+    shared.rules.methods = replace(METHODS, methods={**METHODS.methods, RECEIVE: TELLING})
     return Talk(shared)
 
 

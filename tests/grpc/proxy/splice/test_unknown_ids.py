@@ -15,7 +15,7 @@ NAMED = Method(Role.PUBLISH, topic=(1,), producer=(2,), payload=(3,), name=(4,))
 
 def talk(most: int = 1) -> Talk:
     shared = front(max_producers_per_topic=most)
-    shared.methods = replace(METHODS, methods={**METHODS.methods, PUBLISH: NAMED})
+    shared.rules.methods = replace(METHODS, methods={**METHODS.methods, PUBLISH: NAMED})
     return Talk(shared)
 
 

@@ -11,7 +11,7 @@ OTHER = "/t.Other/Anything"
 
 def talk(rule: object, told: list[tuple[str, bool]]) -> Talk:
     shared = front()
-    shared.unknown_methods = UnknownMethods(rule, lambda path, passes: told.append((path, passes)))  # type: ignore[arg-type]
+    shared.rules.unknown_methods = UnknownMethods(rule, lambda path, passes: told.append((path, passes)))  # type: ignore[arg-type]
     return Talk(shared)
 
 
@@ -53,8 +53,8 @@ def test_the_number_of_reported_method_names_is_bounded() -> None:
 
 def test_methods_listed_to_pass_are_neither_read_nor_counted() -> None:
     shared = front()
-    shared.methods = type(METHODS)("made-up", {**METHODS.methods, OTHER: Method(Role.PASS)})
-    shared.unknown_methods = UnknownMethods("refuse")
+    shared.rules.methods = type(METHODS)("made-up", {**METHODS.methods, OTHER: Method(Role.PASS)})
+    shared.rules.unknown_methods = UnknownMethods("refuse")
     of = Talk(shared)
     stream = of.call(OTHER, b"no message at all")
     of.answer(stream, service.message((1, b"y")))

@@ -34,9 +34,9 @@ class Client:
 
     def __init__(self, *, routes: bool = False) -> None:
         self.shared = front()
-        self.shared.broker = "broker main"
+        self.shared.brokers.name = "broker main"
         if routes:
-            self.shared.route = {"http://b:6650": BROKERS}.get
+            self.shared.brokers.route = {"http://b:6650": BROKERS}.get
         self.session = GrpcSession(self.shared, "10.0.0.1:5000", BROKERS, routes=routes)
         self.wire = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
         self.wire.initiate_connection()

@@ -82,7 +82,7 @@ def test_malformed_headers_end_their_stream_and_no_other(headers: list[tuple[str
 
 def test_headers_reserved_for_the_gateway_are_refused() -> None:
     shared = front()
-    shared.forbidden = frozenset({"x-i-am-a-broker"})
+    shared.rules.forbidden = frozenset({"x-i-am-a-broker"})
     talk = Talk(shared)
     stream = talk.call(service.OTHER, b"", ("x-i-am-a-broker", "yes"))
     assert talk.refused(stream)[0] == PERMISSION_DENIED
@@ -94,7 +94,7 @@ def test_two_credentials_name_no_principal() -> None:
     bench = Bench()
     bench.exempt = frozenset({"boss", ""})
     shared = front(bench, max_producers_per_topic=1)
-    shared.principal = lambda headers: "boss"
+    shared.rules.principal = lambda headers: "boss"
     talk = Talk(shared)
     two = (("authorization", "Bearer one"), ("authorization", "Bearer boss"))
     message = service.message((1, TOPIC), (2, "a"), (3, 1))
@@ -140,7 +140,7 @@ def test_a_block_that_changes_the_dynamic_table_is_not_cached() -> None:
 def test_headers_left_out_of_a_block_do_not_shift_later_ones() -> None:
     """A name of 127 bytes says its length in two; who takes it for one sees fields where there are none."""
     shared = gate.shared()
-    shared.forbidden = frozenset({"evil"})
+    shared.rules.forbidden = frozenset({"evil"})
     encoder = Encoder()
     encoder.header_table_size = 0
     begin = encoder.encode(service.request(service.OTHER)).removeprefix(b"\x20")

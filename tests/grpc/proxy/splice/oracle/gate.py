@@ -5,6 +5,7 @@ from tests.grpc.proxy.splice.oracle.service import METHODS
 
 from sluicegate.model import PolicyValue
 from sluicegate_grpc.proxy.splice import GrpcSession, Limits, Shared
+from sluicegate_grpc.proxy.splice.requests import RequestRules
 from sluicegate_grpc.proxy.splice.shared import Address
 from sluicegate_grpc.semantics.calls import Attachments, Calls
 
@@ -31,7 +32,7 @@ def shared(bench: Bench | None = None, limits: Limits | None = None) -> Shared:
     """What the sessions of one front share."""
     given = bench or services()
     calls = Calls(METHODS, Attachments(given.gates.get, 30 * SECOND))
-    return Shared(given, calls, METHODS, MAX_HOLD_NS, limits or Limits())
+    return Shared(given, calls, RequestRules(METHODS), MAX_HOLD_NS, limits or Limits())
 
 
 def session(front: Shared | None = None, addresses: tuple[Address, ...] = ()) -> GrpcSession:

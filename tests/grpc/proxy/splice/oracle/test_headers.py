@@ -35,7 +35,7 @@ def in_frames(stream: int, content: bytes) -> bytes:
 def test_values_that_are_no_text_reach_the_server_as_they_are(are_encoded_again: bool) -> None:
     front = gate.shared()
     if are_encoded_again:
-        front.edits = Edits({"x-more": "1"})
+        front.rules.edits = Edits({"x-more": "1"})
     client = opened(front)
     content = block(service.PUBLISH) + literal(b"x-name", NOT_UTF_8)
     message = service.publish(gate.FREE, 1, b"payload")
