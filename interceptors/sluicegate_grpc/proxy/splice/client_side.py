@@ -215,7 +215,7 @@ class ClientSide(Side):
             # RFC 9113 section 8.1: they end the request, and have no pseudo-headers.
             are_wellformed = bool(flags & END_STREAM) and request.are_trailers
             if self._calling.trailers(
-                self._frames.data, frames, stream, now_ns, are_wellformed=are_wellformed
+                self._frames.read.data, frames, stream, now_ns, are_wellformed=are_wellformed
             ):
                 self._frames.insert(frames)
         elif stream in self._refusals.discarded:

@@ -117,6 +117,7 @@ class Connection:
         flood = Flood(GrpcClose.SETTINGS_FLOOD, limits.settings)
         self.broker_settings = PeerSettings(self.down, for_clients(limits), flood)
         """From the broker to the client."""
+        self.client_settings.join(self.broker_settings)
 
     def greeting(self) -> bytes:
         """What precedes the first frame to the client: SETTINGS, unless the broker's have come.

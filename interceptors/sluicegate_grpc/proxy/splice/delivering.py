@@ -199,7 +199,7 @@ class Delivering(Withholding):
         while at < end:
             if not self._queue or not self._queue[-1].lacks:
                 self._queue.append(Message())
-                self._down.hold_besides(MESSAGE_BYTES)
+                self._down.reserved.hold_besides(MESSAGE_BYTES)
             message = self._queue[-1]
             stop = min(end, at + message.lacks)
             if not message.size and end - at >= PREFIX and not message.there:
@@ -242,7 +242,7 @@ class Delivering(Withholding):
     def _discard(self) -> None:
         for message in self._queue:
             self._flow.discard(self._outlet, message.chunks)
-        self._down.let_go(MESSAGE_BYTES * len(self._queue))
+        self._down.reserved.let_go(MESSAGE_BYTES * len(self._queue))
         self._queue.clear()
 
     def _finished(self, now_ns: int, *, has_left: bool = False) -> None:
@@ -298,7 +298,7 @@ class Delivering(Withholding):
         return None
 
     def _send(self, message: Message, *, drop: bool) -> None:
-        self._down.let_go(MESSAGE_BYTES)
+        self._down.reserved.let_go(MESSAGE_BYTES)
         if drop:
             self._drops = message.size - message.there
             for chunk in message.chunks:

@@ -244,6 +244,11 @@ class Flow:
         outlet.items.extend(items)
         self._drain(outlet)
 
+    def end(self, outlet: Outlet, last: bytes) -> None:
+        """Send the last frame of a stream, after its waiting bytes."""
+        outlet.ends = True
+        self.send(outlet, last)
+
     def drain(self) -> None:
         """Send what the connection's window now allows."""
         # Each turn uses up the window or removes one stream, which bounds the cost of a WINDOW_UPDATE.

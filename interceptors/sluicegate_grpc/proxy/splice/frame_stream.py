@@ -4,9 +4,9 @@ Frames pass unchanged unless a handler changes them. Handlers cut, replace and i
 edits of the bytes read, so a read without edits is forwarded as one buffer.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeAlias
 
 from sluicegate.broker import Buffer
@@ -51,47 +51,99 @@ _JOINED_BYTES = 16_384
 
 
 @dataclass(slots=True, eq=False)
-class FrameStream:
-    """The frames of one direction."""
+class Reserved:
+    """Memory that header blocks and other withheld frames take."""
 
-    budget: Budget
+    _budget: Budget
     """Bytes that all sessions may keep together."""
-    flow: Flow = field(init=False)
-    back: "FrameStream" = field(init=False)
-    """The other direction: what its sender is told goes there."""
-    watched: set[int] = field(default_factory=set)
-    """Streams whose DATA frames are looked at."""
-    _continued: int = _NOTHING_YET
-    """The stream whose header block is not complete, which only CONTINUATION may follow; 0 for none."""
-    unacknowledged: deque[bytes] = field(default_factory=deque)
-    """SETTINGS of the receiver's that the sender has not acknowledged."""
-    max_frame: int = LEAST_MAX_FRAME
-    """Payload of a frame that the receiver takes."""
-    at: int = 0
-    """Offset of the current frame in `data`."""
-    data: bytes = b""
-    """The bytes that are looked at now."""
-    reads: int = 0
-    """How often bytes have come."""
-    _waits_for_turn: bool = False
-    """True while frames that have come are not looked at until their turn comes."""
-    _handlers: tuple[Handler, ...] = ()
-    _marked: int = 0
-    """Flags by which DATA of any stream is looked at."""
-    _charged: int = 0
-    """Work that a handler asked to count beside its frame."""
-    _walked: int = 0
-    _edits: list[tuple[int, int, bytes]] = field(default_factory=list)
-    _grants: dict[int, int] = field(default_factory=dict)
-    _rest: Pieces = field(init=False)
-    _need: int = 0
-    _began_ns: int = 0
-    _held_frames: int = 0
-    """Bytes of header blocks that wait, and what `hold_besides` counts."""
+    size: int = 0
 
-    def __post_init__(self) -> None:
-        self.flow = Flow(self.budget, self.insert, self.grant)
-        self._rest = Pieces(self.budget)
+    def hold(self, size: int) -> None:
+        """Reserve memory for header blocks.
+
+        :raises NoRoomError: if there is no room for them.
+        """
+        if not self._budget.take(size):
+            raise NoRoomError
+        self.size += size
+
+    def hold_besides(self, size: int) -> None:
+        """Count memory that withheld bytes take besides."""
+        self._budget.charge(size)
+        self.size += size
+
+    def let_go(self, size: int) -> None:
+        """Release memory that is held, or held besides."""
+        self._budget.give(size)
+        self.size -= size
+
+
+@dataclass(slots=True, eq=False)
+class _Partial:
+    """What is not complete: a frame, or a header block."""
+
+    rest: Pieces
+    """Of a frame, or frames that wait for their turn."""
+    stream: int = _NOTHING_YET
+    """The stream whose header block is not complete, which only CONTINUATION may follow; 0 for none."""
+    began_ns: int = 0
+    waits_for_turn: bool = False
+    """True while frames that have come are not looked at until their turn comes."""
+
+
+@dataclass(slots=True, eq=False)
+class Read:
+    """The bytes that are looked at now."""
+
+    data: bytes = b""
+    at: int = 0
+    """Offset of the current frame."""
+    walked: int = 0
+    """How many of them were looked at."""
+    edits: list[tuple[int, int, bytes]] = field(default_factory=list)
+    """What is forwarded instead of some of them: start, stop, and bytes."""
+    charged: int = 0
+    """Work that a handler asked to count beside its frame."""
+
+
+class FrameStream:
+    """The frames of one direction.
+
+    :param budget: bytes that all sessions may keep together.
+    """
+
+    __slots__ = (
+        "_grants",
+        "_handlers",
+        "_marked",
+        "_partial",
+        "back",
+        "flow",
+        "max_frame",
+        "read",
+        "reads",
+        "reserved",
+        "watched",
+    )
+
+    def __init__(self, budget: Budget) -> None:
+        self.flow = Flow(budget, self.insert, self.grant)
+        self.back: FrameStream
+        """The other direction: what its sender is told goes there."""
+        self.watched: set[int] = set()
+        """Streams whose DATA frames are looked at."""
+        self.max_frame = LEAST_MAX_FRAME
+        """Payload of a frame that the receiver takes."""
+        self.reads = 0
+        """How often bytes have come."""
+        self.reserved = Reserved(budget)
+        self._partial = _Partial(Pieces(budget))
+        self.read = Read()
+        self._handlers: tuple[Handler, ...] = ()
+        self._marked = 0
+        """Flags by which DATA of any stream is looked at."""
+        self._grants: dict[int, int] = {}
+        """The sender's new credit, by stream; 0 for the connection."""
 
     def join(self, back: "FrameStream") -> None:
         """Make two directions those of one connection."""
@@ -100,12 +152,13 @@ class FrameStream:
     @property
     def held_bytes(self) -> int:
         """Buffered bytes: of an incomplete frame, and withheld ones."""
-        return self._rest.size + self._held_frames + self.flow.held_bytes
+        return self._partial.rest.size + self.reserved.size + self.flow.held_bytes
 
     @property
     def frame_began_ns(self) -> int:
         """When the current partial frame or header block began; 0 if there is none."""
-        return self._began_ns if self._rest.size > 0 or self._continued > 0 else 0
+        partial = self._partial
+        return partial.began_ns if partial.rest.size > 0 or partial.stream > 0 else 0
 
     def hand_to(self, handlers: Mapping[int, Handler], default: Handler, marked: int = 0) -> None:
         """Set the handlers of frames.
@@ -124,45 +177,46 @@ class FrameStream:
 
         One turn of the event loop processes a bounded number of frames.
 
-        :return: True if the rest has to wait for another turn: call `resume` then, and this with no bytes.
+        :param data: none for the rest that has waited for another turn.
+        :return: True if the rest has to wait for another turn.
         :raises WireError: if they break the protocol.
         :raises NoRoomError: if there is no room for the rest.
         """
         # <hot> Runs for every read.
         self.reads += 1
-        rest = self._rest
+        partial, read = self._partial, self.read
+        rest = partial.rest
         if rest.size:
-            if data:
+            if partial.waits_for_turn and data:
                 rest.keep(data)
-            if rest.size < self._need or self._waits_for_turn:
                 return False
-            data = rest.all()
-        self.data = data
-        self.at = 0
-        was_open = self._continued > 0
+            partial.waits_for_turn = False
+            whole = rest.add(data)
+            if whole is None:
+                return False
+            data = whole
+        read.data = data
+        read.at = 0
+        was_open = partial.stream > 0
         try:
-            self.at = self._frames(data, now_ns)
+            read.at = self._frames(data, now_ns)
         finally:  # what passed before a malformed frame is already decided and counted
-            self._walked = at = self.at
-        if not was_open or self._continued <= 0:
-            self._began_ns = now_ns
+            read.walked = at = read.at
+        if not was_open or partial.stream <= 0:
+            partial.began_ns = now_ns
         if at < len(data):
-            rest.keep(data[at:] if at else data)
+            need = HEAD
             if len(data) - at >= HEAD:
                 high, low = read_head(data, at)[:2]
-                self._need = HEAD + (high << 8 | low)
-            else:
-                self._need = HEAD
-        return self._waits_for_turn
-
-    def resume(self) -> None:
-        """The turn of the rest has come."""
-        self._waits_for_turn = False
+                need += high << 8 | low
+            rest.begin(data[at:] if at else data, need)
+        return partial.waits_for_turn
 
     def _frames(self, data: bytes, now_ns: int) -> int:  # noqa: C901 - one loop, and hot
         # <hot> One turn for each frame.
-        handlers, watched, flow, max_frame = self._handlers, self.watched, self.flow, self.max_frame
-        marked = self._marked
+        handlers, marked = self._handlers, self._marked
+        watched, flow, max_frame = self.watched, self.flow, self.max_frame
+        partial, read = self._partial, self.read
         at, end, left = 0, len(data), WORK_PER_TURN
         while left >= BATCH * (1 + CALL_WORK):
             begin, calls = at, 0
@@ -178,7 +232,7 @@ class FrameStream:
                     return at
                 if stream < 0:
                     stream &= STREAM_MASK
-                if self._continued and (kind != CONTINUATION or stream != self._continued):
+                if partial.stream and (kind != CONTINUATION or stream != partial.stream):
                     self._out_of_place(kind)
                 if kind | flags & marked == DATA and size and stream not in watched and size <= flow.window:
                     flow.window -= size
@@ -187,15 +241,15 @@ class FrameStream:
                         calls += 1
                     elif kind > _UNKNOWN:
                         kind = _UNKNOWN
-                    self.at = at
+                    read.at = at
                     handlers[kind](data, at, stop, flags, stream, now_ns)
-                    if self._charged:
+                    if read.charged:
                         at = stop
                         break
                 at = stop
-            left -= BATCH + CALL_WORK * calls + (at - begin >> BYTES_SHIFT) + self._charged
-            self._charged = 0
-        self._waits_for_turn = end - at >= HEAD
+            left -= BATCH + CALL_WORK * calls + (at - begin >> BYTES_SHIFT) + read.charged
+            read.charged = 0
+        partial.waits_for_turn = end - at >= HEAD
         return at
 
     def charge(self, work: int) -> None:
@@ -203,14 +257,14 @@ class FrameStream:
 
         :param work: in the units of `WORK_PER_TURN`.
         """
-        self._charged += work
+        self.read.charged += work
 
     def _out_of_place(self, kind: int) -> None:
-        if self._continued != _NOTHING_YET:
+        if self._partial.stream != _NOTHING_YET:
             raise malformed("a header block was left open")
         if kind != SETTINGS:  # RFC 9113 section 3.4
             raise malformed("the first frame is not SETTINGS")
-        self._continued = 0
+        self._partial.stream = 0
 
     def _checked(self, size: int) -> int:
         if size > self.max_frame:
@@ -218,41 +272,22 @@ class FrameStream:
             raise WireError(ErrorCode.FRAME_SIZE_ERROR, GrpcClose.FRAME_TOO_LARGE, text)
         return self.max_frame
 
-    def hold(self, size: int) -> None:
-        """Reserve memory for header blocks.
-
-        :raises NoRoomError: if there is no room for them.
-        """
-        if not self.budget.take(size):
-            raise NoRoomError
-        self._held_frames += size
-
     def withhold(self, start: int, stop: int) -> None:
         """Cut a header block out of what was read, and reserve memory for it.
 
         :raises NoRoomError: if there is no room for it; it is cut in any case.
         """
         self.cut(start, stop)
-        self.hold(stop - start)
-
-    def hold_besides(self, size: int) -> None:
-        """Count memory that withheld bytes take besides."""
-        self.budget.charge(size)
-        self._held_frames += size
-
-    def let_go(self, size: int) -> None:
-        """Release memory that is held, or held besides."""
-        self.budget.give(size)
-        self._held_frames -= size
+        self.reserved.hold(stop - start)
 
     def drop(self) -> None:
         """Discard everything that is buffered."""
-        self._rest.drop()
-        self.let_go(self._held_frames)
+        self._partial.rest.drop()
+        self.reserved.let_go(self.reserved.size)
         for outlet in tuple(self.flow.outlets.values()):
             self.flow.close(outlet)
         self._grants.clear()
-        self._edits.clear()
+        self.read.edits.clear()
 
     def block_begins(self, start: int, stop: int, stream: int) -> None:
         """A header block is incomplete: only CONTINUATION of its stream may follow.
@@ -260,16 +295,16 @@ class FrameStream:
         :raises NoRoomError: if there is no room for it.
         """
         self.withhold(start, stop)
-        self._continued = stream
+        self._partial.stream = stream
 
     def block_ends(self, size: int) -> None:
         """It is complete; its frames, which were withheld, take no memory any more."""
-        self._continued = 0
-        self.let_go(size)
+        self._partial.stream = 0
+        self.reserved.let_go(size)
 
     def settings_apply(self, stop: int, initial_window: int | None, max_frame: int) -> None:
         """The receiver's settings apply from an offset on; None or 0 for those that do not change."""
-        self.at = stop
+        self.read.at = stop
         if initial_window is not None:
             self.flow.initial_changed(initial_window)
         self.max_frame = max(self.max_frame, max_frame)
@@ -278,19 +313,19 @@ class FrameStream:
 
     def cut(self, start: int, stop: int) -> None:
         """Cut bytes out of what was read."""
-        self._edits.append((start, stop, b""))
+        self.read.edits.append((start, stop, b""))
 
     def replace(self, start: int, stop: int, frame: bytes) -> None:
         """Replace a frame."""
-        self._edits.append((start, stop, frame))
+        self.read.edits.append((start, stop, frame))
 
     def insert(self, frame: bytes) -> None:
         """Insert a frame before the current one."""
-        self._edits.append((self.at, self.at, frame))
+        self.read.edits.append((self.read.at, self.read.at, frame))
 
     def insert_at(self, at: int, frame: bytes) -> None:
         """Insert a frame at an offset of what was read; several at one offset keep the order of the calls."""
-        self._edits.append((at, at, frame))
+        self.read.edits.append((at, at, frame))
 
     def waits(self, data: bytes, at: int, stop: int, flags: int, stream: int) -> None:
         """A DATA frame that waits for a window or behind others, of a stream without a handler."""
@@ -323,8 +358,7 @@ class FrameStream:
         """A stream ends with this frame, after its waiting bytes."""
         self.watched.discard(outlet.stream)
         self.revoke(outlet.stream)
-        outlet.ends = True
-        self.flow.send(outlet, last)
+        self.flow.end(outlet, last)
 
     def is_behind(self, frames: bytes, stream: int, *, end: bool) -> bool:
         """Whether frames of a stream have to wait behind others; they are queued then."""
@@ -341,8 +375,7 @@ class FrameStream:
         """A stream was reset: discard its waiting bytes."""
         self.watched.discard(stream)
         self.revoke(stream)
-        outlet = self.flow.outlets.get(stream)
-        if outlet is not None:
+        if (outlet := self.flow.outlets.get(stream)) is not None:
             self.flow.close(outlet)
 
     def grant(self, stream: int, amount: int) -> None:
@@ -373,11 +406,13 @@ class FrameStream:
     def is_untouched(self, data: bytes) -> bool:
         """Whether the bytes to forward are `data`, as passed to `walk`."""
         # <hot> Twice for every read.
-        return not (self._edits or self._grants) and self.data is data and self._walked == len(data)
+        read = self.read
+        return not (read.edits or self._grants) and read.data is data and read.walked == len(data)
 
     def done(self) -> None:
         """The bytes read were forwarded unchanged."""
-        self.data, self._walked, self.at = b"", 0, 0
+        read = self.read
+        read.data, read.walked, read.at = b"", 0, 0
 
     def take(self, data: bytes | None = None) -> list[Buffer] | None:
         """The bytes to forward.
@@ -385,14 +420,14 @@ class FrameStream:
         :param data: the bytes passed to `walk`, if any.
         :return: None if it is `data`, unchanged.
         """
-        read, upto = self.data, self._walked
-        if not self._edits and read is data and upto == len(read):
+        read, upto, edits = self.read.data, self.read.walked, self.read.edits
+        if not edits and read is data and upto == len(read):
             self.done()
             return None
         parts: list[Buffer] = []
         view = memoryview(read)
         at = 0
-        for start, stop, put in sorted(self._edits, key=_start):
+        for start, stop, put in sorted(edits, key=itemgetter(0)):
             if start > at:
                 parts.append(view[at:start])
             if put:
@@ -400,12 +435,8 @@ class FrameStream:
             at = max(at, stop)
         if upto > at:
             parts.append(view[at:upto])
-        self._edits.clear()
+        edits.clear()
         self.done()
         if len(parts) > 1 and sum(map(len, parts)) <= _JOINED_BYTES:
             return [b"".join(parts)]
         return parts
-
-
-def _start(edit: tuple[int, int, bytes]) -> int:
-    return edit[0]

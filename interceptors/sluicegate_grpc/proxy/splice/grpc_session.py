@@ -313,27 +313,20 @@ class GrpcSession(BaseSession):
         if callers.policy_changes != callers.gates.changes:
             callers.follow_policies()
         if self._up.walk(data, now_ns):
-            self._connection.wait(TURN, partial(self._resume, self._up, self._walk_up))
+            self._connection.wait(TURN, lambda now_ns, answer: self._walk_up(b"", now_ns))
         holding = self._holding
         if holding.marks or holding.calls:
-            holding.settle(self._up.data, now_ns)
+            holding.settle(self._up.read.data, now_ns)
 
     def _walk_down(self, data: bytes, now_ns: int) -> None:
         callers = self._callers
         if callers.policy_changes != callers.gates.changes:
             callers.follow_policies()
         if self._down.walk(data, now_ns):
-            self._connection.wait(TURN, partial(self._resume, self._down, self._walk_down))
+            self._connection.wait(TURN, lambda now_ns, answer: self._walk_down(b"", now_ns))
         streams = self._connection.streams
         if len(streams.ids) < streams.floor:
             streams.shrink()
-
-    @staticmethod
-    def _resume(
-        frames: FrameStream, walk: Callable[[bytes, int], None], now_ns: int, answer: object = None
-    ) -> None:
-        frames.resume()
-        walk(b"", now_ns)
 
     def _run_due(self, now_ns: int) -> None:
         self._connection.timers.run_due(now_ns)

@@ -237,11 +237,11 @@ class Holding:
             self._up.insert(frames)
         else:
             try:
-                self._up.hold(len(frames))
+                self._up.reserved.hold(len(frames))
             except NoRoomError:
                 self._no_room(stream)
             else:
-                self._new(stream, request, Head(self._up.at, frames=frames))
+                self._new(stream, request, Head(self._up.read.at, frames=frames))
 
     def _passes(self, stream: int, request: Request) -> None:
         """Forward a request whose messages are not read."""
@@ -375,7 +375,7 @@ class Holding:
             head.is_up = True
             update = window_update(stream, head.credit) if head.credit else b""
             self._up.insert_at(head.place, head.frames + update)
-            self._up.let_go(len(head.frames))
+            self._up.reserved.let_go(len(head.frames))
             head.frames = b""
         del self._held[:count]
 
@@ -405,7 +405,7 @@ class Holding:
             del self._held[bisect_left(self._held, call.stream)]
         call.close(now_ns)
         if call.head.frames:
-            self._up.let_go(len(call.head.frames))
+            self._up.reserved.let_go(len(call.head.frames))
             call.head.frames = b""
         if call.body.chunks:
             self._up.flow.discard(call.outlet, call.body.chunks)

@@ -4,8 +4,9 @@ Header compression is stateless on both sides (SETTINGS_HEADER_TABLE_SIZE 0, RFC
 request that is refused need not go to the broker, and the gateway's own answers change no header table.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 
 from sluicegate_grpc.events import GrpcClose
@@ -114,6 +115,13 @@ class PeerSettings:
     """True once the gateway has sent it a frame: SETTINGS came before it."""
     _discards_ack: bool = False
     """True if its next acknowledgement is for the gateway's own SETTINGS."""
+    other: "PeerSettings" = field(init=False)
+    unacknowledged: deque[bytes] = field(default_factory=deque)
+    """Those of its SETTINGS that the other peer has not acknowledged."""
+
+    def join(self, other: "PeerSettings") -> None:
+        """Make two peers those of one connection."""
+        self.other, other.other = other, self
 
     def greet(self, *, discards_ack: bool) -> None:
         """The gateway sends it the first frame.
@@ -148,15 +156,14 @@ class PeerSettings:
         self.waits_for_update = self.waits_for_update or shrinks_table(payload)
         if forwarded != payload:
             self._frames.replace(at, stop, frame(SETTINGS, 0, 0, forwarded))
-        waiting = self._frames.back.unacknowledged
-        waiting.append(forwarded)
-        if len(waiting) > _MAX_UNACKNOWLEDGED:
+        self.unacknowledged.append(forwarded)
+        if len(self.unacknowledged) > _MAX_UNACKNOWLEDGED:
             raise WireError(
                 ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.SETTINGS_FLOOD, "SETTINGS that are not acknowledged"
             )
 
     def _acknowledged(self, stop: int) -> None:
         """The other peer's settings apply from here on, to withheld bytes too (section 6.5.3)."""
-        frames = self._frames
-        forwarded = dict(entries(frames.unacknowledged.popleft() if frames.unacknowledged else b""))
-        frames.settings_apply(stop, forwarded.get(INITIAL_WINDOW), forwarded.get(MAX_FRAME, 0))
+        waiting = self.other.unacknowledged
+        forwarded = dict(entries(waiting.popleft() if waiting else b""))
+        self._frames.settings_apply(stop, forwarded.get(INITIAL_WINDOW), forwarded.get(MAX_FRAME, 0))
