@@ -8,12 +8,12 @@ from collections.abc import Callable
 from sluicegate.sessions.work import Ask, Task, Turn, Work
 from sluicegate_grpc.proxy.splice.blocks import ending
 from sluicegate_grpc.proxy.splice.connection_state import Connection
-from sluicegate_grpc.proxy.splice.delivering import BreakOff, Delivering
+from sluicegate_grpc.proxy.splice.delivering import Delivering
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
 from sluicegate_grpc.proxy.splice.requests import Request, Rewrite
 from sluicegate_grpc.proxy.splice.resuming import NO_OWNER, Aliases, Resume, Resumed
 from sluicegate_grpc.proxy.splice.rewriting import Rewriting
-from sluicegate_grpc.proxy.splice.watcher import Watcher
+from sluicegate_grpc.proxy.splice.watcher import Watcher, Watchers
 from sluicegate_grpc.semantics.calls import Attaching, Id, Stream
 from sluicegate_grpc.semantics.fields import Values
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
@@ -60,7 +60,7 @@ class Answer(Watcher):
             self._done(None, now_ns, bool(status))
             return True
         if self._request.claim is not None:
-            self._shared.accept(self._request.claim.credentials)
+            self._connection.shared.accept(self._request.claim.credentials)
         self._done(self._message(), now_ns, True)
         return True
 
@@ -97,7 +97,7 @@ class Resumable(Watcher):
         producer: int,
         aliases: Aliases,
         answer: Watcher | None,
-        watchers: dict[int, Watcher],
+        watchers: Watchers,
     ) -> None:
         super().__init__(connection, stream)
         self._request = request
@@ -122,8 +122,9 @@ class Resumable(Watcher):
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The broker's status; it is withheld while the producer is recreated."""
-        is_unknown = not self._aliases.passes(block, self._shared.limits.header_list_bytes)
-        key = self._shared.calls.attachments.owners.producer(self._producer) if is_unknown else None
+        shared = self._connection.shared
+        is_unknown = not self._aliases.passes(block, shared.limits.header_list_bytes)
+        key = shared.calls.attachments.owners.producer(self._producer) if is_unknown else None
         if key is None:
             return self._answer is None or self._answer.trailers(block, frames, now_ns)
         self._watchers[self._stream] = self  # a cancellation by the client is still handled
@@ -141,7 +142,7 @@ class Resumable(Watcher):
 
     def _resume(self, turn: Turn, question: Resume, frames: bytes) -> Work[bytes]:
         """Have the producer created; returns what ends the call then."""
-        attachments, created = self._shared.calls.attachments, 0
+        attachments, created = self._connection.shared.calls.attachments, 0
         try:
             resumed: Resumed = (yield Ask(question)) or Resumed(refusal=NO_OWNER)
             created = resumed.created
@@ -165,20 +166,15 @@ class Answers:
     :param connection: the client's.
     """
 
-    __slots__ = ("_break_off", "_connection", "_down", "ready", "watchers")
+    __slots__ = ("_connection", "_down", "ready", "watchers")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._down = connection.down
-        self.watchers: dict[int, Watcher] = {}
+        self.watchers = Watchers()
         """Who looks at which stream."""
         self.ready: set[Delivering] = set()
         """Deliveries that may go on, as something was acknowledged."""
-        self._break_off: BreakOff
-
-    def break_off_by(self, break_off: BreakOff) -> None:
-        """Set what ends a call whose response is under way."""
-        self._break_off = break_off
 
     @property
     def deliveries(self) -> int:
@@ -258,7 +254,7 @@ class Answers:
 
     def deliver(self, stream: int, request: Request, delivery: Stream) -> None:
         """Meter the messages that the broker sends to a consumer."""
-        watcher = Delivering(self._connection, stream, request, delivery, self.watchers, self._break_off)
+        watcher = Delivering(self._connection, stream, request, delivery, self.watchers)
         delivery.on_acknowledged(lambda: self.ready.add(watcher))
         self._watch(stream, watcher)
 

@@ -6,7 +6,6 @@ bounds how much the broker sends, and the connection's window is given back, so 
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
@@ -18,7 +17,7 @@ from sluicegate_grpc.proxy.splice.flow import Chunk, joined
 from sluicegate_grpc.proxy.splice.frames import END_STREAM, HEAD, unpadded
 from sluicegate_grpc.proxy.splice.messages import PREFIX, UnreadableError, read_prefix
 from sluicegate_grpc.proxy.splice.requests import Request
-from sluicegate_grpc.proxy.splice.watcher import Watcher, Withholding
+from sluicegate_grpc.proxy.splice.watcher import Watchers, Withholding
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Stream
 from sluicegate_grpc.semantics.calls.attach_call import lost_place
@@ -63,11 +62,21 @@ class Message:
         return (self.size or PREFIX) - self.there
 
 
-class BreakOff(Protocol):
-    """Ends a call whose response is under way."""
+@dataclass(slots=True, eq=False)
+class _Rest:
+    """Bytes that are still to come of a message that is decided."""
 
-    def __call__(self, stream: int, refusal: Refusal, now_ns: int, /, *, alone: bool, is_over: bool) -> None:
-        """End it. Parameters as for `Refusals.break_off`."""
+    passes: int = 0
+    drops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The broker's end of a stream, while messages wait."""
+
+    trailers: bytes
+    is_given_up: bool
+    """True if the client had ended it before."""
 
 
 class Delivering(Withholding):
@@ -77,21 +86,16 @@ class Delivering(Withholding):
     :param delivery: the consumer.
     :param watchers: of the connection: it stays among them while messages wait after the broker's end of the
         stream.
-    :param break_off: ends the call.
     """
 
     __slots__ = (
-        "_break_off",
         "_delivery",
-        "_drops",
         "_end",
-        "_flow",
-        "_is_given_up",
-        "_left",
         "_outlet",
         "_pacing",
         "_queue",
         "_request",
+        "_rest",
         "_watchers",
     )
 
@@ -101,26 +105,18 @@ class Delivering(Withholding):
         stream: int,
         request: Request,
         delivery: Stream,
-        watchers: dict[int, Watcher],
-        break_off: BreakOff,
+        watchers: Watchers,
     ) -> None:
         super().__init__(connection, stream)
-        self._flow = connection.down.flow
-        self._outlet = self._flow.open(stream)
+        self._outlet = connection.down.flow.open(stream)
         self._request = request
         self._delivery = delivery
         self._queue: deque[Message] = deque()
-        self._left = 0
-        """Bytes still to come of an admitted message."""
-        self._drops = 0
-        """Bytes still to come of a dropped message."""
-        self._end = b""
-        """The stream's trailers, while messages wait."""
-        self._is_given_up = False
+        self._rest = _Rest()
+        self._end: _End | None = None
         self._pacing: Running[Refusal | None] | None = None
         """The work on the queue, while the first message has to wait."""
         self._watchers = watchers
-        self._break_off = break_off
 
     # -- what the broker sends ------------------------------------------------------------------------
 
@@ -129,18 +125,18 @@ class Delivering(Withholding):
         # <hot> Runs for every frame: nearly always all messages in it pass.
         begin, end = unpadded(data, at, stop, flags)
         passed = begin
-        if not self._queue and not self._drops and self._delivery.unknown is None:
+        if not self._queue and not self._rest.drops and self._delivery.unknown is None:
             passed = self._let_pass(data, begin, end, now_ns)
             size = stop - at - HEAD
-            if passed == end and not flags & END_STREAM and self._flow.fits(self._outlet, size):
-                self._flow.passed(self._outlet, size)
+            if passed == end and not flags & END_STREAM and self._down.flow.fits(self._outlet, size):
+                self._down.flow.passed(self._outlet, size)
                 return
         self._down.cut(at, stop)
         padding = stop - at - HEAD - (end - begin)
         if padding:
             self._down.refund(self._stream, padding)
         if passed > begin:
-            self._flow.send(self._outlet, self._flow.wait(data[begin:passed]))
+            self._down.flow.send(self._outlet, self._down.flow.wait(data[begin:passed]))
         if passed < end:
             self._arrive(data, passed, end, now_ns)
             if self._pacing is None:
@@ -149,9 +145,10 @@ class Delivering(Withholding):
     def _let_pass(self, data: bytes, at: int, end: int, now_ns: int) -> int:
         """Decide messages in place, as long as they pass; returns the offset of the first that does not."""
         # <hot> One turn for each message.
-        if self._left:
-            taken = min(self._left, end - at)
-            self._left -= taken
+        rest = self._rest
+        if rest.passes:
+            taken = min(rest.passes, end - at)
+            rest.passes -= taken
             at += taken
         gate = self._delivery.gate(now_ns)
         plan = self._plan(gate)
@@ -169,12 +166,12 @@ class Delivering(Withholding):
                     break
             wait_ns = self._ask(gate, None if isinstance(values, Missing) else values, size, -1, now_ns)
             if wait_ns == _DROP:
-                self._drops = stop - at
+                rest.drops = stop - at
                 break
             if wait_ns:
                 break  # it is decided again once it is buffered
             if stop > end:
-                self._left = stop - end
+                rest.passes = stop - end
                 return end
             at = stop
         return at
@@ -190,10 +187,10 @@ class Delivering(Withholding):
         """Buffer bytes, assigned to their messages."""
         delivery = self._delivery
         is_read = delivery.unknown is not None or delivery.gate(now_ns).delay is not None
-        ahead = self._shared.limits.stream_bytes if is_read else 0
-        if self._drops:
-            dropped = min(self._drops, end - at)
-            self._drops -= dropped
+        ahead = self._connection.shared.limits.stream_bytes if is_read else 0
+        if self._rest.drops:
+            dropped = min(self._rest.drops, end - at)
+            self._rest.drops -= dropped
             self._down.refund(self._stream, dropped)
             at += dropped
         while at < end:
@@ -204,27 +201,27 @@ class Delivering(Withholding):
             stop = min(end, at + message.lacks)
             if not message.size and end - at >= PREFIX and not message.there:
                 stop = min(end, at + PREFIX + read_prefix(data, at)[1])
-            message.chunks.append(self._flow.keep(self._outlet, data[at:stop], 0, ahead))
+            message.chunks.append(self._down.flow.keep(self._outlet, data[at:stop], 0, ahead))
             message.there += stop - at
             at = stop
             if not message.size and message.there >= PREFIX:
                 message.size = PREFIX + read_prefix(joined(message.chunks))[1]
-                message.seen_ms = self._shared.services.wall_ms(now_ns)
+                message.seen_ms = self._connection.shared.services.wall_ms(now_ns)
 
     @property
     def is_ending(self) -> bool:
         """True if the broker has ended the stream and messages still wait."""
-        return bool(self._end)
+        return self._end is not None
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The broker ends the stream; the trailers follow the waiting messages."""
         status = self._header(block, "grpc-status")
-        self._is_given_up = status in _GIVEN_UP
+        is_given_up = status in _GIVEN_UP
         if not self._queue and not self._outlet.items:
-            self._finished(now_ns)
+            self._finished(now_ns, has_left=is_given_up)
             self._down.over(self._stream)
             return True
-        self._end = frames
+        self._end = _End(frames, is_given_up)
         self._watchers[self._stream] = self
         if self._queue:
             last = self._queue[-1]
@@ -235,21 +232,21 @@ class Delivering(Withholding):
 
     def ended(self, now_ns: int, *, by_client: bool) -> None:
         """The stream was reset: the broker redelivers what is not acknowledged."""
+        end, self._end = self._end, None
         self._discard()
-        self._end = b""
-        self._finished(now_ns, has_left=by_client)
+        self._finished(now_ns, has_left=by_client or (end is not None and end.is_given_up))
 
     def _discard(self) -> None:
         for message in self._queue:
-            self._flow.discard(self._outlet, message.chunks)
+            self._down.flow.discard(self._outlet, message.chunks)
         self._down.reserved.let_go(MESSAGE_BYTES * len(self._queue))
         self._queue.clear()
 
-    def _finished(self, now_ns: int, *, has_left: bool = False) -> None:
+    def _finished(self, now_ns: int, *, has_left: bool) -> None:
         if self._pacing is not None:
             self._pacing.close(now_ns)
             self._pacing = None
-        self._delivery.close(now_ns, has_left=has_left or self._is_given_up)
+        self._delivery.close(now_ns, has_left=has_left)
 
     # -- deciding -------------------------------------------------------------------------------------
 
@@ -268,11 +265,11 @@ class Delivering(Withholding):
         self._pacing = None
         if refusal is not None:
             self.break_off(refusal, now_ns)
-        elif self._end and not self._queue:
-            end, self._end = self._end, b""
+        elif self._end is not None and not self._queue:
+            end, self._end = self._end, None
             self._watchers.pop(self._stream, None)
-            self._finished(now_ns)
-            self._down.ends(self._outlet, end)
+            self._finished(now_ns, has_left=end.is_given_up)
+            self._down.ends(self._outlet, end.trailers)
 
     def _pace(self, turn: Turn) -> Work[Refusal | None]:
         """Send the messages of the queue, each in its time; returns why the stream must end, if it must."""
@@ -300,12 +297,12 @@ class Delivering(Withholding):
     def _send(self, message: Message, *, drop: bool) -> None:
         self._down.reserved.let_go(MESSAGE_BYTES)
         if drop:
-            self._drops = message.size - message.there
+            self._rest.drops = message.size - message.there
             for chunk in message.chunks:
-                self._flow.drop(self._outlet, chunk)
+                self._down.flow.drop(self._outlet, chunk)
         else:
-            self._left = message.size - message.there
-            self._flow.send(self._outlet, *message.chunks)
+            self._rest.passes = message.size - message.there
+            self._down.flow.send(self._outlet, *message.chunks)
 
     def _identify(self, turn: Turn) -> Work[Refusal | None]:
         """Attach a consumer with an unknown id by its first message, once that has come."""
@@ -316,15 +313,15 @@ class Delivering(Withholding):
         decision: Decision | None = unknown_id("consumer", delivery.unknown or 0)
         topic = values.topic if isinstance(values, Values) else ""
         if isinstance(values, Values) and topic and values.subscription:
-            decision = yield from delivery.identify(values, turn, self._shared.max_hold_ns)
+            decision = yield from delivery.identify(values, turn, self._connection.shared.max_hold_ns)
         return status.refusal(lost_place(decision), topic) if decision is not None else None
 
     def break_off(self, refusal: status.Refusal, now_ns: int) -> None:
         """End the stream; the broker redelivers what is not acknowledged."""
-        is_over = bool(self._end)
+        is_over = self.is_ending
         self._watchers.pop(self._stream, None)
         self.ended(now_ns, by_client=False)
-        self._break_off(self._stream, refusal, now_ns, alone=not self._block, is_over=is_over)
+        self._watchers.break_off(self._stream, refusal, now_ns, alone=not self._block, is_over=is_over)
 
     def _know(self, message: Message, gate: Gate) -> bool:
         """Read what policies need of a message; False if it is incomplete."""
@@ -337,7 +334,7 @@ class Delivering(Withholding):
 
     def _read(self, message: Message, plan: Plan) -> Values | Missing:
         """Read a message; MORE if it is incomplete, and its sender has been granted the missing bytes."""
-        most = self._shared.limits.stream_bytes
+        most = self._connection.shared.limits.stream_bytes
         whole = message.there == message.size
         if message.size and (whole or message.there <= _EAGER_BYTES or message.there >= most):
             values = self._values(message, plan=plan, whole=whole)
@@ -346,7 +343,7 @@ class Delivering(Withholding):
             if message.there >= most:
                 return Missing.MALFORMED
         for chunk in message.chunks:
-            self._flow.advance(self._outlet, chunk)
+            self._down.flow.advance(self._outlet, chunk)
         return Missing.MORE
 
     def _values(self, message: Message, *, plan: Plan, whole: bool) -> Values | Missing:
@@ -358,7 +355,7 @@ class Delivering(Withholding):
         if not whole:
             return Missing.MORE
         try:
-            plain = self._plain(content[PREFIX:], content[0], self._shared.limits.message_bytes)
+            plain = self._plain(content[PREFIX:], content[0], self._connection.shared.limits.message_bytes)
         except UnreadableError:
             # It counts as what it is on the wire; whether its consumer can read it is not known here.
             return Missing.MALFORMED
@@ -375,7 +372,7 @@ class Delivering(Withholding):
         stream = self._delivery
         rule = gate.delay
         if rule is not None:
-            wall_ms = self._shared.services.wall_ms(now_ns)
+            wall_ms = self._connection.shared.services.wall_ms(now_ns)
             early_ms = stream.early_ms(rule, values, wall_ms if seen_ms < 0 else seen_ms, wall_ms)
             if early_ms > 0:
                 return early_ms * _NS_PER_MS
@@ -383,7 +380,7 @@ class Delivering(Withholding):
         if decision is None:
             return 0
         if decision.action is Action.DROP and not stream.op.reliable:
-            self._shared.count(GrpcEvent.DISPATCH_DROPPED)
+            self._connection.shared.count(GrpcEvent.DISPATCH_DROPPED)
             return _DROP
         if decision.reasons[0].policy == _UNACKED:
             return _UNTIL_ACKNOWLEDGED

@@ -77,7 +77,7 @@ class GrpcSession(BaseSession):
         refusals = Refusals(connection)
         floods = ControlFloods(shared.limits)
         calling = Calling(connection, self._answers, refusals, floods.empty)
-        self._answers.break_off_by(calling.break_off)
+        self._answers.watchers.break_off_by(calling.break_off)
         self._holding = calling.holding
         self._client = ClientSide(connection, calling, refusals, floods)
         BrokerSide(connection, calling, self._answers, refusals)

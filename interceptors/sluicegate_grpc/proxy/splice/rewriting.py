@@ -41,7 +41,7 @@ class Rewriting(Withholding):
 
         :raises WireError: if it is too large or cannot be read, as it must not pass unread.
         """
-        down, limit = self._down, self._shared.limits.message_bytes
+        down, limit = self._down, self._connection.shared.limits.message_bytes
         begin, end = unpadded(data, at, stop, flags)
         down.cut(at, stop)
         self._size += end - begin
@@ -60,13 +60,13 @@ class Rewriting(Withholding):
         if len(content) < stop:
             return False
         try:
-            message = self._plain(content[PREFIX:stop], packed, self._shared.limits.message_bytes)
+            message = self._plain(content[PREFIX:stop], packed, self._connection.shared.limits.message_bytes)
         except UnreadableError:
             encoding = self._header(self._block, "grpc-encoding")
             raise _unreadable(f"a response with the compression {encoding!r}") from None
         rewritten = self._rewrite(message)
         if self._topic:
-            self._shared.brokers.looked_up(self._topic, message, now_ns)
+            self._connection.shared.brokers.looked_up(self._topic, message, now_ns)
         flow = self._down.flow
         for chunk in self._chunks:
             flow.drop(self._outlet, chunk)

@@ -1,11 +1,13 @@
 """What handles the broker's frames of one stream that does not just pass."""
 
 from abc import abstractmethod
+from typing import Protocol
 
 from sluicegate_grpc.proxy.splice.blocks import value_alone
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.frames import DATA, END_STREAM, frame
 from sluicegate_grpc.proxy.splice.messages import inflated
+from sluicegate_grpc.semantics.status import Refusal
 
 
 class Watcher:
@@ -15,11 +17,10 @@ class Watcher:
     :param stream: its id.
     """
 
-    __slots__ = ("_block", "_connection", "_down", "_shared", "_stream")
+    __slots__ = ("_block", "_connection", "_down", "_stream")
 
     def __init__(self, connection: Connection, stream: int) -> None:
         self._connection = connection
-        self._shared = connection.shared
         self._down = connection.down
         self._stream = stream
         self._block = b""
@@ -50,7 +51,7 @@ class Watcher:
 
         :raises WireError: if the block cannot be read.
         """
-        return value_alone(block, name, self._shared.limits.header_list_bytes)
+        return value_alone(block, name, self._connection.shared.limits.header_list_bytes)
 
     def _plain(self, message: bytes, packed: int, limit: int) -> bytes:
         """A message of the response, decompressed.
@@ -60,6 +61,25 @@ class Watcher:
         :raises UnreadableError: if its compression is unknown or invalid, or if it is too large.
         """
         return inflated(message, self._header(self._block, "grpc-encoding"), limit) if packed else message
+
+
+class BreakOff(Protocol):
+    """Ends a call whose response is under way."""
+
+    def __call__(self, stream: int, refusal: Refusal, now_ns: int, /, *, alone: bool, is_over: bool) -> None:
+        """End it. Parameters as for `Refusals.break_off`."""
+
+
+class Watchers(dict[int, Watcher]):
+    """What handles responses of one connection, by stream, and what ends their calls."""
+
+    __slots__ = ("break_off",)
+
+    break_off: BreakOff
+
+    def break_off_by(self, break_off: BreakOff) -> None:
+        """Set what ends a call whose response is under way."""
+        self.break_off = break_off
 
 
 class Withholding(Watcher):

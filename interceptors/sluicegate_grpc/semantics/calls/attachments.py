@@ -183,9 +183,9 @@ class Attachments:
         caller = attaching.caller
         part = place.callers.get(caller)
         has_gone = part is None and attaching.taken
-        if caller not in place.pending and (part is Part.ATTACHING or has_gone):
+        if caller not in place.uses.pending and (part is Part.ATTACHING or has_gone):
             self._withdraw(place, caller, now_ns)
-        if not place.pending and not place.settled:
+        if not place.uses.pending and not place.settled:
             self.release(place, now_ns)
         if attaching.created and not is_known and self.topics.are_listed:
             attaching.confirmed(gate)  # it may exist: the next list shows it
@@ -235,7 +235,7 @@ class Attachments:
         """
         place.used_by(caller, part)
         if self._most_callers is not None and len(place.callers) > self._most_callers:
-            oldest = next((other for other in place.callers if other not in place.pending), caller)
+            oldest = next((other for other in place.callers if other not in place.uses.pending), caller)
             if oldest is not caller:
                 self._withdraw(place, oldest, now_ns)
 

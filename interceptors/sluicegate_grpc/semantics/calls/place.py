@@ -58,6 +58,25 @@ class Part(Enum):
 
 
 @dataclass(slots=True, eq=False)
+class Uses:
+    """What shows that a producer or consumer is alive."""
+
+    pending: dict[Caller, int] = field(default_factory=dict)
+    """Calls that attach it and are under way, by caller."""
+    streams: int = 0
+    """Open streams by which it is delivered to."""
+
+
+@dataclass(slots=True, eq=False)
+class Outstanding:
+    """What was delivered to a consumer and is not acknowledged."""
+
+    positions: dict[Position, None] = field(default_factory=dict)
+    on_acknowledged: dict[object, Callable[[], None]] = field(default_factory=dict)
+    """Callbacks for when there is room again, by stream."""
+
+
+@dataclass(slots=True, eq=False)
 class Place:
     """One producer or consumer."""
 
@@ -71,10 +90,7 @@ class Place:
     """True while it is counted."""
     settled: bool = False
     """True once the broker let it attach."""
-    pending: dict[Caller, int] = field(default_factory=dict)
-    """Calls that attach it and are under way, by caller."""
-    streams: int = 0
-    """Open streams by which it is delivered to."""
+    uses: Uses = field(default_factory=Uses)
     is_nameless: bool = False
     """True for a consumer of which only the id is known: it counts for as long as a stream is open."""
     seen_ns: int = 0
@@ -85,10 +101,7 @@ class Place:
     """The operations that attached it, by client."""
     publishing: tuple[Caller, Operation] | None = None
     """Used for one publish of this caller after the other, as making one costs more than deciding it."""
-    outstanding: dict[Position, None] = field(default_factory=dict)
-    """Positions of what was delivered and is not acknowledged."""
-    on_acknowledged: dict[object, Callable[[], None]] = field(default_factory=dict)
-    """Callbacks for when there is room again, by stream."""
+    outstanding: Outstanding = field(default_factory=Outstanding)
 
     @property
     def topic(self) -> str:
@@ -98,7 +111,7 @@ class Place:
     @property
     def in_use(self) -> bool:
         """True while a call or stream shows that it is alive."""
-        return self.streams > 0 or bool(self.pending)
+        return self.uses.streams > 0 or bool(self.uses.pending)
 
     def attached(self, caller: Caller, now_ns: int) -> None:
         """The broker has let a caller attach it."""
@@ -109,24 +122,26 @@ class Place:
 
     def opened(self, stream: object, tell: Callable[[], None] | None) -> None:
         """A stream delivers to it; it is told when there is room again."""
-        self.streams += 1
+        self.uses.streams += 1
         if tell is not None:
-            self.on_acknowledged[stream] = tell
+            self.outstanding.on_acknowledged[stream] = tell
 
     def closed(self, stream: object) -> None:
         """Undo `opened`."""
-        self.streams -= 1
-        self.on_acknowledged.pop(stream, None)
+        self.uses.streams -= 1
+        self.outstanding.on_acknowledged.pop(stream, None)
 
     def begun(self, caller: Caller) -> None:
         """A call to attach it is in progress."""
-        self.pending[caller] = self.pending.get(caller, 0) + 1
+        pending = self.uses.pending
+        pending[caller] = pending.get(caller, 0) + 1
 
     def ended(self, caller: Caller) -> None:
         """Undo `begun`."""
-        self.pending[caller] -= 1
-        if not self.pending[caller]:
-            del self.pending[caller]
+        pending = self.uses.pending
+        pending[caller] -= 1
+        if not pending[caller]:
+            del pending[caller]
 
     def used_by(self, caller: Caller, part: Part = Part.USING) -> None:
         """Add a caller, which keeps it attached.

@@ -192,7 +192,7 @@ class Stream:
         """Have it told, until the stream is closed, whenever its consumer has acknowledged something."""
         self._tell = tell
         if self._place is not None:
-            self._place.on_acknowledged[self] = tell
+            self._place.outstanding.on_acknowledged[self] = tell
 
     def close(self, now_ns: int, *, has_left: bool = True) -> None:
         """The stream has ended; idempotent.

@@ -25,9 +25,9 @@ class Unacked:
     def delivered(self, place: Place, position: Position, now_ns: int) -> None:
         """A message was delivered to a consumer."""
         self._delivered.setdefault(place.key[:2], {})[position] = place
-        place.outstanding[position] = None
-        if len(place.outstanding) > _MAX_OUTSTANDING:
-            self.acknowledged(place.key[:2], next(iter(place.outstanding)), now_ns)
+        place.outstanding.positions[position] = None
+        if len(place.outstanding.positions) > _MAX_OUTSTANDING:
+            self.acknowledged(place.key[:2], next(iter(place.outstanding.positions)), now_ns)
 
     def acknowledged(self, subscription: tuple[str, str], position: Position, now_ns: int) -> None:
         """A message no longer counts for its consumer.
@@ -39,19 +39,19 @@ class Unacked:
         if place is None:
             return
         place.seen_ns = now_ns
-        place.outstanding.pop(position, None)
+        place.outstanding.positions.pop(position, None)
         topic, name, consumer = place.key
         op = Operation(OperationKind.ACKNOWLEDGE, topic, subscription=name, consumer=consumer, messages=1)
         self._gates(topic, False, now_ns).decide(op, now_ns)
-        for tell in tuple(place.on_acknowledged.values()):
+        for tell in tuple(place.outstanding.on_acknowledged.values()):
             tell()
 
     def forget(self, place: Place) -> None:
         """A consumer is released; the engine forgets its count by itself."""
         delivered = self._delivered.get(place.key[:2])
         if delivered is not None:
-            for position in place.outstanding:
+            for position in place.outstanding.positions:
                 delivered.pop(position, None)
             if not delivered:
                 del self._delivered[place.key[:2]]
-        place.outstanding.clear()
+        place.outstanding.positions.clear()
