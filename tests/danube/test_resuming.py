@@ -90,7 +90,9 @@ async def test_a_creation_goes_on_for_the_others_who_ask(config: DanubeConfig) -
 
 async def test_concurrent_creations_are_bounded(config: DanubeConfig) -> None:
     made = resumer(config)
-    made._under_way = {number: asyncio.ensure_future(asyncio.sleep(0, Resumed())) for number in range(10_000)}
+    made._under_way._under_way = {
+        number: asyncio.ensure_future(asyncio.sleep(0, Resumed())) for number in range(10_000)
+    }
     answer = await made.resume(Resume(10_001, "/default/t", "p", ""))
     assert answer.refusal is not None
     made.cancel()

@@ -20,7 +20,7 @@ class Broker:
 
 
 async def test_all_who_ask_the_same_share_a_request_and_others_have_their_own() -> None:
-    asked, broker = AskedOnce(), Broker()
+    asked, broker = AskedOnce[None](), Broker()
     waiting = [asyncio.ensure_future(asked.ask(question, broker.request)) for question in "aab"]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -32,7 +32,7 @@ async def test_all_who_ask_the_same_share_a_request_and_others_have_their_own() 
 
 
 async def test_one_who_gives_up_does_not_end_the_request_of_the_others() -> None:
-    asked, broker = AskedOnce(), Broker()
+    asked, broker = AskedOnce[None](), Broker()
     first, second = (asyncio.ensure_future(asked.ask("a", broker.request)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
@@ -45,7 +45,7 @@ async def test_one_who_gives_up_does_not_end_the_request_of_the_others() -> None
 
 
 async def test_all_who_wait_learn_of_an_error_and_the_next_one_asks_anew() -> None:
-    asked, attempts = AskedOnce(), 0
+    asked, attempts = AskedOnce[None](), 0
 
     async def request() -> None:
         nonlocal attempts
@@ -61,7 +61,7 @@ async def test_all_who_wait_learn_of_an_error_and_the_next_one_asks_anew() -> No
 
 
 async def test_requests_under_way_can_be_cancelled() -> None:
-    asked, broker = AskedOnce(), Broker()
+    asked, broker = AskedOnce[None](), Broker()
     waiting = [asyncio.ensure_future(asked.ask(question, broker.request)) for question in "ab"]
     await asyncio.sleep(0)
     asked.cancel()

@@ -56,7 +56,7 @@ def make_app(
     """
     collector = GatewayCollector(observed.snapshots, observed.status)
     text = b""
-    asked = AskedOnce()  # so that hundreds of clients at once cost one exposition, and not one each
+    asked = AskedOnce[None]()  # so that hundreds of clients at once cost one exposition, and not one each
 
     async def expose() -> None:
         nonlocal text

@@ -47,7 +47,7 @@ class DanubeFront(GrpcFront):
         super().__init__(config, METHOD_MAP, principal)
         self._config = config
         self._lists = SubscriptionLists(config)
-        self._asked = AskedOnce()
+        self._asked = AskedOnce[None]()
         self._brokers: BrokerPorts
         self._lookup: Lookup
         self._resumer: ProducerResumer

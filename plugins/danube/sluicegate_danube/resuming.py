@@ -4,12 +4,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError, Message
 
 from sluicegate.broker.broker_ports import Address, BrokerPorts, shown
 from sluicegate.model.methods import Path
+from sluicegate.pacing.asked_once import AskedOnce
 from sluicegate_danube.channels import connect
 from sluicegate_danube.config import DanubeConfig
 from sluicegate_danube.lookup import Lookup
@@ -73,7 +75,7 @@ class ProducerResumer:
         self._lookup = lookup
         self._is_reliable = is_reliable
         self._edits = Edits(config.request_metadata.put, frozenset(config.request_metadata.take))
-        self._under_way: dict[int, asyncio.Task[Resumed]] = {}
+        self._under_way: AskedOnce[Resumed] = AskedOnce()
         self._slots = asyncio.Semaphore(_AT_ONCE)
         # The gateway gives a question up after `max_hold`, and would count it as failed.
         self._longest_s = _ANSWERED_BY * config.max_hold / 1000
@@ -81,18 +83,14 @@ class ProducerResumer:
 
     async def resume(self, question: Resume) -> Resumed:
         """Create a producer; once for all who ask for it meanwhile."""
-        creating = self._under_way.get(question.producer)
-        if creating is None:
-            if len(self._under_way) >= _MOST:
-                return Resumed(refusal=_TOO_MANY)
-            creating = self._under_way[question.producer] = asyncio.ensure_future(self._resume(question))
-            creating.add_done_callback(lambda _: self._under_way.pop(question.producer, None))
-        return await asyncio.shield(creating)
+        producer = question.producer
+        if producer not in self._under_way and len(self._under_way) >= _MOST:
+            return Resumed(refusal=_TOO_MANY)
+        return await self._under_way.ask(producer, partial(self._resume, question))
 
     def cancel(self) -> None:
         """End what is under way."""
-        for creating in tuple(self._under_way.values()):
-            creating.cancel()
+        self._under_way.cancel()
 
     async def _resume(self, question: Resume) -> Resumed:
         metadata = [("authorization", question.authorization)] if question.authorization else []

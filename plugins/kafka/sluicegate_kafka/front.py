@@ -37,7 +37,7 @@ class KafkaFront(BaseFront):
         self._config = config
         self._nodes = Nodes(config)
         self._upstream = Upstream(config)
-        self._asked = AskedOnce()
+        self._asked = AskedOnce[None]()
         self._services: Services | None = None
         self._shared: Shared | None = None
         self._ticks = 0

@@ -39,7 +39,7 @@ class PulsarFront(BaseFront):
 
     def __init__(self, config: PulsarConfig) -> None:
         self._config = config
-        self._asked = AskedOnce()
+        self._asked = AskedOnce[None]()
         self._services: Services | None = None
         self._shared: Shared | None = None
         self._admin: AdminApi | None = None
