@@ -111,12 +111,12 @@ class Producing:
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass | Later[Decided]:
         """Decide a Produce request topic by topic, once its large batches are measured."""
-        shared = self._shared
         is_short = head.end - head.start <= _SHORT_BYTES and self.measuring.slice.left > 0
-        if is_short and not shared.policed.inspects and not shared.client_gaps.by_client:
+        if is_short and not self._shared.policed.inspects and not self._shared.client_gaps.by_client:
             request = scan_plain(frame, head) or at_once(scan_slices(frame, head))
             if len(request.topics) <= TOPICS_PER_SLICE:
                 return self._decide_at_once(request, now_ns)
+            return lambda turn: self._decide_all(turn, request)
         return lambda turn: self._slices(turn, frame, head)
 
     def _decide_at_once(self, request: ProduceRequest, now_ns: int) -> Pass | Later[Decided]:
