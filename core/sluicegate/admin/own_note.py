@@ -40,7 +40,7 @@ class OwnNote:
         host = _loopback(address[0])
         try:
             if host is None:
-                # A command would go on to ask whoever listens where the gateway before did.
+                # A stale note would send commands to the former address, where another program may listen.
                 self._path.unlink(missing_ok=True)
                 return
             mark = environment_mark(self._environ)

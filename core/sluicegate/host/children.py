@@ -74,7 +74,7 @@ class Child:
         except (TimeoutError, asyncio.CancelledError):
             with suppress(ProcessLookupError):
                 process.kill()
-            # Reaped at once, as nobody waits for it later.
+            # Nothing waits for the process later: reap it now.
             await process.wait()
             if kind is None:
                 raise
@@ -89,7 +89,7 @@ class Child:
         """Send it a line."""
         stdin = self._running.stdin
         if stdin is not None:
-            # It may have ended by itself: whoever hears it next learns why from its log.
+            # It may have ended by itself. Its log says why, and the next read notices it.
             with suppress(ConnectionError):
                 stdin.write(json.dumps(command).encode() + b"\n")
                 await stdin.drain()

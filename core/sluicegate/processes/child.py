@@ -164,7 +164,7 @@ class WorkerProcess:
         """Kill the process."""
         self._ending.set()
         for process in self._processes:
-            # It may have ended just now, which nobody has noticed yet.
+            # It may have ended just now.
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGKILL)
 

@@ -112,7 +112,7 @@ class Compactor:
         except BaseException:
             with suppress(ProcessLookupError):
                 process.kill()
-            # Even if cancelled: a process that nobody waits for stays in the system's table.
+            # Even if this is cancelled: a process that is not waited for stays as a zombie.
             await process.wait()
             raise
         complaints = errors.decode(errors="replace").splitlines()

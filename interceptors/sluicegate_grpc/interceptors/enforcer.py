@@ -38,8 +38,8 @@ Result = TypeVar("Result")
 
 
 Waiting: TypeAlias = Generator[Until | Ask, "Iterable[str] | None", Result]
-"""Waits until a time, or until there is room before it. A question is a topic: whoever waits must `send` its
-subscriptions, or None if nobody can list them."""
+"""Waits until a time, or until there is room before it. A question is a topic: the caller must `send` its
+subscriptions, or None if they cannot be listed."""
 
 
 class Engine(Protocol):

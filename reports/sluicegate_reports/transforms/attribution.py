@@ -124,7 +124,7 @@ class Log:
         """
         self._policies: dict[tuple[str | int | None, ...], set[str]] = {}
         for row in rejections:
-            # A name that no refused client has names nobody: all of Pulsar's clients have one.
+            # All of Pulsar's clients have a name: one that no refused client has identifies no client.
             name = row.client if row.client in clients else ""
             keys = [(row.topic, row.role, row.subscription or "", name, row.second)]
             for key in (*keys, (row.decision_id,)) if row.decision_id is not None else keys:

@@ -88,7 +88,7 @@ class _Seen:
         errors = list(self._errors())
         worst = max(error for _, error in errors)
         text = "; ".join([self._law(), *filter(None, (name for name, error in errors if error > 0))])
-        # That a limit is kept which nobody came up to says nothing about it.
+        # A limit that no client reached shows nothing about its enforcement.
         if worst <= WITHIN_SHARE and self._is_idle():
             return Finding(Verdict.NOT_REACHED, text=f"{_NOT_REACHED}; {text}")
         verdict = Verdict.EXACT if worst <= EXACT_SHARE else Verdict.WITHIN

@@ -55,7 +55,7 @@ class StateLock:
     def sign(self) -> None:
         """Name this process as the holder; on a full disk the lock holds without a name."""
         try:
-            # One write of a fixed length: nobody reads the end of an older, longer number behind this one.
+            # One write of a fixed length overwrites an older, longer number completely.
             os.pwrite(self._descriptor, (b"%d\n" % os.getpid()).ljust(_LONGEST_PID), 0)
         except OSError as error:
             log.warning("cannot name this process in the lock of its state_dir: %s", error.strerror)

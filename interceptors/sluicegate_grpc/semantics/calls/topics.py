@@ -8,7 +8,7 @@ _MAX_TOPICS = 10_000
 
 
 class _NoListings(Listings):
-    """Where nobody lists subscriptions, no list is missing."""
+    """For doors that cannot list subscriptions: no list is ever missing."""
 
     def fresh(self, topic: str, now_ns: int) -> bool:
         return True

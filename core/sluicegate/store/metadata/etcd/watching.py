@@ -61,7 +61,7 @@ class Watch:
             except AioRpcError as error:
                 self._raise_if_permanent(error)
             except asyncio.CancelledError:
-                # gRPC cancels the calls of a channel that is closed: then nobody has cancelled this task.
+                # gRPC cancels the calls of a closed channel; the task itself is not cancelled then.
                 if not self._connection.is_closed() or _is_cancelled():
                     raise
                 return

@@ -10,7 +10,7 @@ from sluicegate_kafka.codec.frames import RequestHead
 
 Result = TypeVar("Result")
 Later: TypeAlias = Callable[[Turn], Work[Result]]
-"""Work that may wait; whoever begins it gives the turn that its slices run in."""
+"""Work that may wait; the caller gives the turn that its slices run in."""
 
 # -- of responses ----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the cluster's responses have shown, whoever they were for."""
+"""What the cluster's responses to all clients have shown."""
 
 from collections.abc import Mapping
 
