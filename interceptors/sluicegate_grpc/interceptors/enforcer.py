@@ -42,6 +42,11 @@ Waiting: TypeAlias = Generator[Until | Ask, "Iterable[str] | None", Result]
 subscriptions, or None if they cannot be listed."""
 
 
+def seconds_left(wait: Until) -> float:
+    """How long to wait from now on, in seconds."""
+    return max(0, wait.at_ns - monotonic_ns()) / 1e9
+
+
 class Engine(Protocol):
     """What an interceptor needs of the policy engine; `sluicegate.embedded.PolicyEngine` is one."""
 

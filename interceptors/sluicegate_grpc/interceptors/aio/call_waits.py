@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from time import monotonic_ns
 from typing import TypeVar
 
-from sluicegate.sessions.work import Ask, Until
-from sluicegate_grpc.interceptors.enforcer import Delivery, Waiting
+from sluicegate.sessions.work import Ask
+from sluicegate_grpc.interceptors.enforcer import Delivery, Waiting, seconds_left
 
 Result = TypeVar("Result")
 ListSubscriptions = Callable[[str], Awaitable[Iterable[str] | None]]
@@ -30,19 +29,15 @@ async def finish(
             if isinstance(wait, Ask):
                 names = await lists(str(wait.question)) if lists is not None else None
             elif room is None:
-                await asyncio.sleep(_seconds(wait))
+                await asyncio.sleep(seconds_left(wait))
             else:
-                await _either(room, _seconds(wait))
+                await _either(room, seconds_left(wait))
             wait = waiting.send(names)
     except StopIteration as end:
         result: Result = end.value
         return result
     finally:
         waiting.close()
-
-
-def _seconds(wait: Until) -> float:
-    return max(0, wait.at_ns - monotonic_ns()) / 1e9
 
 
 async def _either(room: asyncio.Event, seconds: float) -> None:

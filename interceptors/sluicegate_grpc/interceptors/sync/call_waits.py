@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from threading import Event
-from time import monotonic_ns
 from typing import TypeVar
 
 from sluicegate.sessions.work import Ask
 from sluicegate_grpc.interceptors.client_side import Deadline
-from sluicegate_grpc.interceptors.enforcer import Delivery, Waiting
+from sluicegate_grpc.interceptors.enforcer import Delivery, Waiting, seconds_left
 from sluicegate_grpc.semantics.status import RefusedError, too_late
 
 Result = TypeVar("Result")
@@ -78,7 +77,7 @@ def finish(waiting: Waiting[Result], patience: Patience, lists: ListSubscription
             if isinstance(wait, Ask):
                 names = lists(str(wait.question)) if lists is not None else None
             else:
-                patience.wait(max(0, wait.at_ns - monotonic_ns()) / 1e9)
+                patience.wait(seconds_left(wait))
             wait = waiting.send(names)
     except StopIteration as end:
         result: Result = end.value
