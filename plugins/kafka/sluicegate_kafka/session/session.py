@@ -130,10 +130,8 @@ class KafkaSession(BaseSession):
         at = 0
         repeated = self.producing.repeated
         if repeated is not None and self._client_is_between:
-            end = len(data)
-            while at < end and (stop := repeated.again(data, at, end, now_ns)):
-                at = stop
-            if at == end:
+            at = repeated.again(data, 0, len(data), now_ns)
+            if at == len(data):
                 return PASS
         inflow = self._requests.inflow
         if len(data) < inflow.unread:

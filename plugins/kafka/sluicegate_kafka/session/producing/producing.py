@@ -95,10 +95,7 @@ class Producing:
 
     def repeat(self, data: bytes, now_ns: int) -> int:
         """Pass the requests at the start of the data that equal the one before; returns where they end."""
-        at, end, repeated = 0, len(data), self.repeated
-        while repeated is not None and at < end and (stop := repeated.again(data, at, end, now_ns)):
-            at = stop
-        return at
+        return 0 if self.repeated is None else self.repeated.again(data, 0, len(data), now_ns)
 
     def forget_repeated(self) -> None:
         """The client calls itself by another name: read its next request."""
