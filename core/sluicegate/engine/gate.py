@@ -241,7 +241,7 @@ class Gate:
             self.state.release(op)
 
     def abandon(self, op: Operation, now_ns: int) -> None:
-        """End a hold: the operation proceeds, was answered, or lost its client; nothing is charged."""
+        """End a hold: the operation proceeds, was refused, or lost its client; nothing is charged."""
         waiter = op.waiter
         if isinstance(waiter, Waiter):
             waiter.leave()
@@ -320,9 +320,9 @@ class Gate:
                 state.broker.held.begin(op, now_ns, totals)
             decision = waiter.decision = self._record(op, decision, now_ns)
         if waiter.other is None and waiter.waits and waiter.asked_ns == now_ns:
-            waiter.saves = waiter.blocked = False  # as `held` would do, without the call
+            waiter.saves = waiter.blocked = False  # as `mark_held` would do, without the call
         else:
-            waiter.held(now_ns)
+            waiter.mark_held(now_ns)
         return decision
 
     def recompute_checks(self) -> None:

@@ -79,7 +79,7 @@ class HeldOperations:
         totals.held += 1
 
     def end(self, op: Operation, now_ns: int, times: TimesByKind) -> None:
-        """An operation that was held is so no more: it proceeds, was answered, or lost its client.
+        """An operation that was held is so no more: it proceeds, was refused, or lost its client.
 
         :param times: those of its topic.
         """
