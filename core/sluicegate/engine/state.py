@@ -152,7 +152,7 @@ class TopicState(_Limiters):
         self.context: TopicContext | None = None
         """What the topic's broker offers; None where gates are compiled without one, as in tests."""
         self.lock = Lock()
-        """Held while attachments are decided and changed, so that racing ones cannot both be the last."""
+        """Taken while attachments are decided and changed, so that racing ones cannot both be the last."""
         self.producers = Attachments()
         self.subscriptions: dict[str, SubscriptionState] = {}
         self.subscriptions_known = False
@@ -310,7 +310,7 @@ class TopicState(_Limiters):
                 subscription.exists = bool(subscription.creating or subscription.consumers)
 
     def commit(self, op: Operation, now_ns: int, *, counted: bool) -> None:
-        """Take the place of an attachment that was admitted; the caller holds the lock.
+        """Take the place of an attachment that was admitted; the caller has taken the lock.
 
         :param op: attaches a producer or a consumer, or creates a subscription.
         :param now_ns: monotonic time.
@@ -332,7 +332,7 @@ class TopicState(_Limiters):
             subscription.consumers.attach(op.consumer, op.client)
 
     def release(self, op: Operation) -> None:
-        """Give back the place of an operation's producer or consumer; the caller holds the lock.
+        """Give back the place of an operation's producer or consumer; the caller has taken the lock.
 
         With an operation of kind CREATE_SUBSCRIPTION, the subscription is removed unless it has consumers.
         """
