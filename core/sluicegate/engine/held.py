@@ -71,8 +71,6 @@ class HeldOperations:
 
     def begin(self, op: Operation, now_ns: int, totals: ClientTotals) -> None:
         """An operation is held from now on."""
-        if id(op) in self._held:
-            self._forget(op)
         op.held_ns = now_ns or 1  # 0 means that it is not held
         self._held[id(op)] = Held(op, op.topic, now_ns, totals)
         self.by_topic[op.topic] += 1
@@ -89,7 +87,7 @@ class HeldOperations:
 
     def _forget(self, op: Operation) -> None:
         entry = self._held.pop(id(op), None)
-        if entry is None:
+        if entry is None:  # it was silent for so long that it was forgotten
             return
         entry.totals.held -= 1
         self.by_topic[entry.topic] -= 1

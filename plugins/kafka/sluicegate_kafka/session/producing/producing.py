@@ -120,6 +120,7 @@ class Producing:
         """Decide a short request for a few topics, unchanged."""
         repeated, self.repeated = self.repeated, None
         topics = request.topics
+        # Decided on the fast path already: a gate that is asked again charges or counts it twice.
         known = repeated.decision if repeated is not None and len(topics) == 1 else None
         if len(topics) > 1:
             _check_names(topics)
