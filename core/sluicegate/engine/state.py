@@ -140,8 +140,6 @@ class TopicState(_Limiters):
     """Number of subscriptions at which to look for unused ones."""
     attach_ops: int
     """Of the operations allowed, attachments and new subscriptions."""
-    holds: TimesByKind
-    """How long operations were held, by kind; kinds of which none was held are left out."""
 
     def __init__(self, topic: TopicName, now_ns: int, broker: BrokerState | None = None) -> None:
         super().__init__()
@@ -162,7 +160,8 @@ class TopicState(_Limiters):
         self._prune_at = SUBSCRIPTIONS_BEFORE_PRUNING
         self._plugin_data: dict[str, object] | None = None
         self._named_counts: dict[str, int] | None = None
-        self.holds = defaultdict(HoldTimes)
+        self.holds: TimesByKind = defaultdict(HoldTimes)
+        """How long operations were held, by kind; kinds of which none was held are left out."""
         self.attach_ops = 0
         self.other_ops = 0
         """Operations allowed other than publishes, which are counted by size."""
@@ -174,8 +173,7 @@ class TopicState(_Limiters):
         """Messages that were not published alone: how large each one is stays unknown."""
         self.batched_bytes = 0
         """Bytes of the publishes that carried these."""
-        self.dispatched_messages = 0
-        self.dispatched_bytes = 0
+        self.dispatched_messages = self.dispatched_bytes = 0
         self.exempt_messages = self.exempt_bytes = 0
         """Of what was published, the part of exempt principals."""
         self.exempt_dispatched_messages = self.exempt_dispatched_bytes = 0
