@@ -100,7 +100,7 @@ def simulate(load: Load, factor: float = 1.0, *, refusing: bool = False) -> Reco
         if refusing or load.at_once == 1:
             wait_ns = bucket.take(op.messages, 0, machine.now_ns)
         else:
-            wait_ns = queue.wait_turn(op, machine.now_ns)
+            wait_ns = queue.take(op, machine.now_ns)
         if wait_ns and refusing:
             record.refused.append(Admitted(now_s, op.messages))
         elif wait_ns:

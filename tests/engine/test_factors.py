@@ -61,13 +61,13 @@ def test_a_switched_off_check_is_not_called_and_switching_needs_no_recompilation
 
     assert gate.publish(publish(), 0) is None
     assert (dynamic.calls, always.calls) == (0, 1)
-    switch.turn(True)
+    switch.set(True)
     refused = gate.publish(publish(), 0)
     assert refused is not None
     assert refused.reasons[0].policy == "dynamic"
-    switch.turn(False)
+    switch.set(False)
     assert gate.judge(publish(), 0) is None
-    assert (dynamic.calls, always.calls, switch.turns) == (1, 2, 2)
+    assert (dynamic.calls, always.calls, switch.flips) == (1, 2, 2)
     assert gate.asks(OperationKind.PUBLISH)
 
 
@@ -108,7 +108,7 @@ def test_a_size_check_stays_first_whichever_checks_are_switched(make_gate: MakeG
             Check("size", PUBLISH, size, Stage.SIZE, largest=1000),
         ]
     )
-    switch.turn(True)
+    switch.set(True)
 
     assert gate.publish(publish(1000), 0) is None
     assert gate.publish(publish(1001), 0) is not None
@@ -123,7 +123,7 @@ def test_switches_forget_a_dropped_gate(make_gate: MakeGate) -> None:
     gc.collect()
 
     assert len(switch._gates or ()) == 0
-    switch.turn(True)
+    switch.set(True)
 
 
 def test_a_check_that_takes_tokens_runs_last_in_its_stage(make_gate: MakeGate) -> None:

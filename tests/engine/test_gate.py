@@ -190,7 +190,7 @@ def test_abandon_leaves_the_queue_without_a_charge(make_gate: MakeGate, state: T
     line.bucket.charge(10, 0, 0)
 
     def limited(op: Operation, now_ns: int) -> Decision | None:
-        wait = line.wait_turn(op, now_ns)
+        wait = line.take(op, now_ns)
         return decision(Action.DELAY, delay_ns=wait) if wait else None
 
     gate = make_gate([check(limited, stage=Stage.RATE)])
@@ -209,9 +209,7 @@ def test_lifting_a_limit_releases_its_waiters(make_gate: MakeGate, state: TopicS
     line = state.limiter("rate", 10, 0, 1.0, 0)
     line.bucket.charge(10, 0, 0)
     op = operation()
-    limited = make_gate(
-        [check(lambda op, now_ns: decision(Action.DELAY) if line.wait_turn(op, now_ns) else None)]
-    )
+    limited = make_gate([check(lambda op, now_ns: decision(Action.DELAY) if line.take(op, now_ns) else None)])
     assert limited.publish(op, 0) is not None
     assert line.waiting == 1
 

@@ -41,7 +41,7 @@ def test_others_pass_a_place_only_while_another_policy_holds_its_operation(make_
     pauses.append(Decision(Action.DELAY, (REASON,), delay_ns=MS))
     assert gate.publish(op, 100 * MS + 1) is not None
     assert list(places(op)) == [(line, True, False)]
-    assert line.wait_turn(behind, 100 * MS + 1) == 0
+    assert line.take(behind, 100 * MS + 1) == 0
     pauses.clear()
     assert gate.publish(op, 150 * MS) is not None
     assert list(places(op)) == [(line, False, False)]

@@ -210,8 +210,8 @@ def test_a_subscription_created_during_the_listing_is_kept(state: TopicState) ->
 
 def test_holds_of_one_kind_add_up_and_none_is_negative(state: TopicState) -> None:
     for held_ns in (0, -5, 10, 20):
-        state.hold_ended(OperationKind.PUBLISH, held_ns)
-    state.hold_ended(OperationKind.DISPATCH, 1)
+        state.holds[OperationKind.PUBLISH].add(held_ns)
+    state.holds[OperationKind.DISPATCH].add(1)
 
     assert state.holds[OperationKind.PUBLISH].total_ns == 30
     assert sum(state.holds[OperationKind.PUBLISH].counts) == 4

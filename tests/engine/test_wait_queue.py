@@ -31,7 +31,7 @@ def test_operations_pass_at_once_while_tokens_last() -> None:
     queue = WaitQueue(DualBucket(2, 0, 1.0, 0))
     op = publish()
 
-    assert queue.wait_turn(op, 0) == 0
+    assert queue.take(op, 0) == 0
     assert op.waiter is None
     assert queue.waiting == 0
 
@@ -40,12 +40,12 @@ def test_a_held_operation_keeps_its_place_and_is_charged_once() -> None:
     queue = drained(10)
     op = publish()
 
-    wait = queue.wait_turn(op, 0)
+    wait = queue.take(op, 0)
     assert wait == pytest.approx(100 * MS, abs=1)
     waiter = op.waiter
-    assert queue.wait_turn(op, 50 * MS) == pytest.approx(50 * MS, abs=1)
+    assert queue.take(op, 50 * MS) == pytest.approx(50 * MS, abs=1)
     assert op.waiter is waiter
-    assert queue.wait_turn(op, wait) == 0
+    assert queue.take(op, wait) == 0
     assert op.waiter is None
     assert queue.bucket.balance(wait)[0] == pytest.approx(0, abs=1e-6)
 
@@ -54,33 +54,33 @@ def test_later_waiters_never_overtake() -> None:
     queue = drained(10)
     first, second, third = publish(), publish(3), publish()
 
-    assert queue.wait_turn(first, 0) == pytest.approx(100 * MS, abs=1)
-    assert queue.wait_turn(second, 0) == pytest.approx(400 * MS, abs=1)
-    assert queue.wait_turn(third, 0) == pytest.approx(500 * MS, abs=1)
+    assert queue.take(first, 0) == pytest.approx(100 * MS, abs=1)
+    assert queue.take(second, 0) == pytest.approx(400 * MS, abs=1)
+    assert queue.take(third, 0) == pytest.approx(500 * MS, abs=1)
     # The bucket has enough for the third by now, but two are ahead of it.
-    assert queue.wait_turn(third, 200 * MS) > 0
-    assert queue.wait_turn(publish(), 500 * MS) > 0
-    assert queue.wait_turn(first, 500 * MS) == 0
-    assert queue.wait_turn(second, 500 * MS) == 0
-    assert queue.wait_turn(third, 500 * MS + 5) == 0
+    assert queue.take(third, 200 * MS) > 0
+    assert queue.take(publish(), 500 * MS) > 0
+    assert queue.take(first, 500 * MS) == 0
+    assert queue.take(second, 500 * MS) == 0
+    assert queue.take(third, 500 * MS + 5) == 0
 
 
 def test_waits_are_at_most_a_second_and_never_a_busy_loop() -> None:
     queue = drained(1)
     first = publish()
-    queue.wait_turn(first, 0)
+    queue.take(first, 0)
     far = [publish() for _ in range(20)]
 
-    assert {queue.wait_turn(op, 0) for op in far[5:]} == {LONGEST_WAIT_NS}
+    assert {queue.take(op, 0) for op in far[5:]} == {LONGEST_WAIT_NS}
     # The first could pass but has not asked: the second comes back shortly, not at once.
-    assert queue.wait_turn(far[5], 30 * SECOND_NS // 10) >= RETRY_NS
+    assert queue.take(far[5], 30 * SECOND_NS // 10) >= RETRY_NS
 
 
 def test_leaving_the_queue_charges_nothing_and_moves_the_others_up() -> None:
     queue = drained(10)
     ops = [publish(producer=str(number)) for number in range(4)]
     for op in ops:
-        queue.wait_turn(op, 0)
+        queue.take(op, 0)
 
     gone = ops[1].waiter
     assert isinstance(gone, Waiter)
@@ -94,7 +94,7 @@ def test_leaving_the_queue_charges_nothing_and_moves_the_others_up() -> None:
     while queue.waiting:
         now_ns += 100 * MS + 1
         for op in (ops[0], ops[2], ops[3]):
-            if op.waiter is not None and queue.wait_turn(op, now_ns) == 0:
+            if op.waiter is not None and queue.take(op, now_ns) == 0:
                 passed.append(op.producer)
     assert passed == ["0", "2", "3"]
     assert now_ns <= 310 * MS
@@ -105,52 +105,52 @@ def test_any_waiter_may_leave(leaver: int) -> None:
     queue = drained(10)
     ops = [publish(producer=str(number)) for number in range(3)]
     for op in ops:
-        queue.wait_turn(op, 0)
+        queue.take(op, 0)
     leave(ops.pop(leaver))
 
     now_ns = SECOND_NS
-    assert [queue.wait_turn(op, now_ns) for op in ops] == [0, 0]
+    assert [queue.take(op, now_ns) for op in ops] == [0, 0]
     assert queue.first is None
-    assert queue.wait_turn(publish(), now_ns) == 0
+    assert queue.take(publish(), now_ns) == 0
 
 
 def test_a_silent_waiter_does_not_block_the_others() -> None:
     queue = drained(10)
     silent, patient = publish(producer="silent"), publish(producer="patient")
-    queue.wait_turn(silent, 0)
-    queue.wait_turn(patient, 0)
+    queue.take(silent, 0)
+    queue.take(patient, 0)
 
     now_ns = 0
-    while queue.wait_turn(patient, now_ns) > 0:
+    while queue.take(patient, now_ns) > 0:
         now_ns += SECOND_NS
     assert PATIENCE_NS < now_ns <= PATIENCE_NS + 2 * SECOND_NS
     # The silent one lost its place and starts anew, here with a full bucket before it.
-    assert queue.wait_turn(silent, now_ns + SECOND_NS) == 0
+    assert queue.take(silent, now_ns + SECOND_NS) == 0
     assert queue.waiting == 0
 
 
 @pytest.mark.seed("S1-067")
 def test_a_frame_above_the_bucket_passes_when_it_is_full_and_delays_the_next() -> None:
     queue = WaitQueue(DualBucket(0, 1000, 1.0, 0))
-    assert queue.wait_turn(publish(nbytes=500), 0) == 0
+    assert queue.take(publish(nbytes=500), 0) == 0
     large, small = publish(nbytes=3000), publish(nbytes=1)
 
-    assert queue.wait_turn(large, 0) == pytest.approx(500 * MS, abs=1)
-    assert queue.wait_turn(small, 0) == LONGEST_WAIT_NS
-    assert queue.wait_turn(large, 500 * MS + 1) == 0
-    assert queue.wait_turn(small, 2400 * MS) > 0
-    assert queue.wait_turn(small, 2502 * MS) == 0
+    assert queue.take(large, 0) == pytest.approx(500 * MS, abs=1)
+    assert queue.take(small, 0) == LONGEST_WAIT_NS
+    assert queue.take(large, 500 * MS + 1) == 0
+    assert queue.take(small, 2400 * MS) > 0
+    assert queue.take(small, 2502 * MS) == 0
 
 
 @pytest.mark.seed("S1-024")
 def test_a_rate_change_reaches_waiters() -> None:
     queue = drained(1)
     op = publish()
-    assert queue.wait_turn(op, 0) == LONGEST_WAIT_NS
+    assert queue.take(op, 0) == LONGEST_WAIT_NS
 
     queue.bucket.reconfigure(1000, 0, 1.0, 100 * MS)
 
-    assert queue.wait_turn(op, 101 * MS) == 0
+    assert queue.take(op, 101 * MS) == 0
 
 
 def test_an_operation_held_for_another_reason_queues_and_keeps_its_decision() -> None:
@@ -160,7 +160,7 @@ def test_an_operation_held_for_another_reason_queues_and_keeps_its_decision() ->
     held.decision = Decision(Action.DELAY, ())
     op.waiter = held
 
-    assert queue.wait_turn(op, 0) > 0
+    assert queue.take(op, 0) > 0
     assert isinstance(op.waiter, Waiter)
     assert op.waiter.queue is queue
     assert op.waiter.decision is held.decision
@@ -169,18 +169,18 @@ def test_an_operation_held_for_another_reason_queues_and_keeps_its_decision() ->
 def test_a_waiter_in_two_queues_keeps_both_places_until_each_is_given_up() -> None:
     first, second = drained(10), drained(10)
     op = publish()
-    first.wait_turn(op, 0)
+    first.take(op, 0)
     assert isinstance(op.waiter, Waiter)
     op.waiter.decision = held = Decision(Action.DELAY, ())
 
-    second.wait_turn(op, 0)
+    second.take(op, 0)
 
     assert (first.waiting, second.waiting) == (1, 1)
-    assert second.wait_turn(op, 100 * MS + 1) == 0
+    assert second.take(op, 100 * MS + 1) == 0
     assert (first.waiting, second.waiting) == (1, 0)
     assert isinstance(op.waiter, Waiter)
     assert op.waiter.decision is held
-    assert first.wait_turn(op, 100 * MS + 1) == 0
+    assert first.take(op, 100 * MS + 1) == 0
     assert op.waiter is None
 
 
@@ -208,13 +208,13 @@ def leave(op: Operation) -> None:
 def hold(op: Operation, now_ns: int) -> None:
     """What a gate does when it holds an operation."""
     assert isinstance(op.waiter, Waiter)
-    op.waiter.held(now_ns)
+    op.waiter.mark_held(now_ns)
 
 
 def test_a_waiter_blocked_in_another_queue_lets_those_behind_it_pass() -> None:
     mine, crowded = WaitQueue(DualBucket(10, 0, 1.0, 0)), drained(1)
     blocker, op, behind = publish(), publish(), publish()
-    crowded.wait_turn(blocker, 0)
+    crowded.take(blocker, 0)
     mine.bucket.charge(10, 0, 0)
     assert mine.ready(op, 0) > 0
     hold(op, 0)
@@ -228,7 +228,7 @@ def test_a_waiter_blocked_in_another_queue_lets_those_behind_it_pass() -> None:
     assert mine.ready(behind, now_ns) == 0
     # Once it is first there too, its need is reserved, and nothing else.
     now_ns = 1000 * MS + 1
-    assert crowded.wait_turn(blocker, now_ns) == 0
+    assert crowded.take(blocker, now_ns) == 0
     leave(behind)
     assert mine.ready(op, now_ns) == 0
     assert crowded.ready(op, now_ns) > 0
@@ -247,7 +247,7 @@ def test_no_tokens_are_saved_up_ahead_of_an_earlier_waiter() -> None:
     other.ready(late, 0)
     hold(late, 0)
     assert isinstance(late.waiter, Waiter)
-    place = late.waiter.place_in(mine)
+    place = late.waiter.in_queue(mine)
     assert place is not None
     place.blocked, place.saves = False, True
 
@@ -314,7 +314,7 @@ def saturate(
         if now_ns >= until_ns:
             continue
         op = ops[number]
-        wait = queue.wait_turn(op, now_ns)
+        wait = queue.take(op, now_ns)
         if wait == 0:
             admitted.append((now_ns, number, op.messages, op.bytes))
             heapq.heappush(wakes, (now_ns + 1000, number))
@@ -392,7 +392,7 @@ def test_order_is_kept_whoever_comes_and_goes(actions: list[tuple[str, int, int]
             leave(op)
             expected = [other for other in expected if other != number]
         else:
-            passes = queue.wait_turn(op, now_ns) == 0
+            passes = queue.take(op, now_ns) == 0
             # Those who kept silent too long lose their place without being told.
             expected = [
                 other
@@ -420,7 +420,7 @@ def test_the_rate_does_not_depend_on_how_often_waiters_are_woken(holders: int) -
         now_ns, number = heapq.heappop(wakes)
         operation = operations[number]
         # A holder that is woken sends on what it may, one message after the other.
-        while (wait := queue.wait_turn(operation, now_ns)) == 0:
+        while (wait := queue.take(operation, now_ns)) == 0:
             passed[operation.producer] += 1
         heapq.heappush(wakes, (now_ns + max(wait, MS) + lag_ns, number))
 
@@ -432,14 +432,14 @@ def test_the_rate_does_not_depend_on_how_often_waiters_are_woken(holders: int) -
 def test_an_admitted_operation_queues_again_behind_the_waiters() -> None:
     queue = drained(10)
     first, second = publish(producer="a"), publish(producer="b")
-    queue.wait_turn(first, 0)
-    queue.wait_turn(second, 0)
+    queue.take(first, 0)
+    queue.take(second, 0)
 
-    assert queue.wait_turn(first, 100 * MS) == 0
-    assert queue.wait_turn(first, 100 * MS) > 0  # nothing is saved up
-    assert queue.wait_turn(second, 200 * MS) == 0
-    assert queue.wait_turn(first, 300 * MS) == 0
-    assert queue.wait_turn(first, 300 * MS + 1) > 0  # the turn is over, whatever has been saved up
+    assert queue.take(first, 100 * MS) == 0
+    assert queue.take(first, 100 * MS) > 0  # nothing is saved up
+    assert queue.take(second, 200 * MS) == 0
+    assert queue.take(first, 300 * MS) == 0
+    assert queue.take(first, 300 * MS + 1) > 0  # the turn is over, whatever has been saved up
 
 
 def test_giving_up_leaves_all_queues() -> None:
@@ -473,7 +473,7 @@ def test_a_waiter_in_another_queue_passes_an_empty_queue() -> None:
     op = publish()
     assert elsewhere.ready(op, 0) > 0
 
-    assert queue.wait_turn(op, 0) == 0
+    assert queue.take(op, 0) == 0
 
     assert (elsewhere.waiting, queue.waiting) == (1, 0)
     assert queue.bucket.balance(0)[0] == 9

@@ -24,33 +24,31 @@ def test_a_waiter_waits_for_the_needs_of_those_before_it(kind: str) -> None:
     queue = drained(*rates)
     ops = [publish(need, need) for need in (100, 200, 300, 50)]
 
-    assert [queue.wait_turn(op, 0) for op in ops[:3]] == [
-        pytest.approx(ms * MS, abs=2) for ms in (100, 300, 600)
-    ]
-    assert queue.wait_turn(ops[0], 100 * MS + 1) == 0
-    assert queue.wait_turn(ops[2], 100 * MS + 1) == pytest.approx(500 * MS, abs=2)
-    assert queue.wait_turn(ops[3], 100 * MS + 1) == pytest.approx(550 * MS, abs=2)
+    assert [queue.take(op, 0) for op in ops[:3]] == [pytest.approx(ms * MS, abs=2) for ms in (100, 300, 600)]
+    assert queue.take(ops[0], 100 * MS + 1) == 0
+    assert queue.take(ops[2], 100 * MS + 1) == pytest.approx(500 * MS, abs=2)
+    assert queue.take(ops[3], 100 * MS + 1) == pytest.approx(550 * MS, abs=2)
     leave(ops[1])
-    assert queue.wait_turn(ops[3], 100 * MS + 1) == pytest.approx(350 * MS, abs=2)
+    assert queue.take(ops[3], 100 * MS + 1) == pytest.approx(350 * MS, abs=2)
 
 
 def test_a_waiter_whose_tokens_are_there_tries_again_shortly() -> None:
     queue = drained(10)
     first, second = publish(), publish()
-    queue.wait_turn(first, 0)
+    queue.take(first, 0)
 
-    assert queue.wait_turn(second, 199 * MS) == pytest.approx(RETRY_NS, abs=2)
-    assert queue.wait_turn(second, 500 * MS) == RETRY_NS
+    assert queue.take(second, 199 * MS) == pytest.approx(RETRY_NS, abs=2)
+    assert queue.take(second, 500 * MS) == RETRY_NS
 
 
 def test_a_silent_waiter_keeps_its_place_for_five_seconds() -> None:
     queue = drained(10)
     silent, patient = publish(), publish()
-    queue.wait_turn(silent, 7)
-    queue.wait_turn(patient, 7)
+    queue.take(silent, 7)
+    queue.take(patient, 7)
 
-    assert queue.wait_turn(patient, 7 + PATIENCE_NS) > 0
-    assert queue.wait_turn(patient, 7 + PATIENCE_NS + 1) == 0
+    assert queue.take(patient, 7 + PATIENCE_NS) > 0
+    assert queue.take(patient, 7 + PATIENCE_NS + 1) == 0
     assert queue.waiting == 0
 
 
@@ -68,13 +66,13 @@ def test_an_attempt_counts_whether_it_is_admitted_or_not() -> None:
 def test_an_operation_proceeds_within_its_turn_as_long_as_there_are_tokens() -> None:
     queue = drained(10)
     op, other = publish(), publish()
-    queue.wait_turn(op, 0)
-    queue.wait_turn(other, 0)
+    queue.take(op, 0)
+    queue.take(other, 0)
 
     now_ns = 300 * MS + 1
-    assert [queue.wait_turn(op, now_ns) for _ in range(3)] == [0, 0, 0]
-    assert queue.wait_turn(op, now_ns) > 0
-    assert queue.wait_turn(publish(), now_ns) > 0
+    assert [queue.take(op, now_ns) for _ in range(3)] == [0, 0, 0]
+    assert queue.take(op, now_ns) > 0
+    assert queue.take(publish(), now_ns) > 0
     assert op.waiter is not None
 
 
@@ -82,10 +80,10 @@ def test_the_turn_of_an_operation_ends_with_the_clock() -> None:
     queue = drained(10)
     ops = [publish(), publish()]
     for op in ops:
-        queue.wait_turn(op, 0)
-    assert queue.wait_turn(ops[0], SECOND_NS) == 0
-    assert queue.wait_turn(ops[0], SECOND_NS + 1) > 0
-    assert queue.wait_turn(publish(), SECOND_NS) > 0
+        queue.take(op, 0)
+    assert queue.take(ops[0], SECOND_NS) == 0
+    assert queue.take(ops[0], SECOND_NS + 1) > 0
+    assert queue.take(publish(), SECOND_NS) > 0
 
 
 def test_a_waiter_held_elsewhere_is_not_silent() -> None:
@@ -127,17 +125,17 @@ def test_places_in_three_queues_are_given_up_one_by_one() -> None:
     assert isinstance(op.waiter, Waiter)
     op.waiter.decision = held = Decision(Action.DELAY, ())
     since = op.waiter.since
-    assert {place.since for queue in queues if (place := op.waiter.place_in(queue)) is not None} == {since}
+    assert {place.since for queue in queues if (place := op.waiter.in_queue(queue)) is not None} == {since}
 
     now_ns = 100 * MS + 1
-    assert queues[1].wait_turn(op, now_ns) == 0
+    assert queues[1].take(op, now_ns) == 0
     assert [queue.waiting for queue in queues] == [1, 0, 1]
     assert op.waiter.decision is held
-    assert op.waiter.place_in(queues[1]) is None
-    assert queues[2].wait_turn(op, now_ns) == 0
+    assert op.waiter.in_queue(queues[1]) is None
+    assert queues[2].take(op, now_ns) == 0
     assert [queue.waiting for queue in queues] == [1, 0, 0]
     assert op.waiter.decision is held
-    assert queues[0].wait_turn(op, now_ns) == 0
+    assert queues[0].take(op, now_ns) == 0
     assert op.waiter is None
 
 
@@ -174,15 +172,15 @@ def test_waiters_in_the_middle_may_leave_one_after_another() -> None:
     queue = drained(10)
     ops = [publish() for _ in range(5)]
     for op in ops:
-        queue.wait_turn(op, 0)
+        queue.take(op, 0)
 
     for leaver in (2, 1, 3):
         leave(ops[leaver])
 
     assert queue.first is ops[0].waiter
-    assert queue.wait_turn(ops[4], 200 * MS + 1) > 0
-    assert queue.wait_turn(ops[0], 200 * MS + 1) == 0
-    assert queue.wait_turn(ops[4], 200 * MS + 1) == 0
+    assert queue.take(ops[4], 200 * MS + 1) > 0
+    assert queue.take(ops[0], 200 * MS + 1) == 0
+    assert queue.take(ops[4], 200 * MS + 1) == 0
 
 
 def test_a_place_that_was_lost_is_not_kept() -> None:
@@ -193,7 +191,7 @@ def test_a_place_that_was_lost_is_not_kept() -> None:
     assert mine.ready(patient, PATIENCE_NS + 1) == 0
     assert (mine.waiting, other.waiting) == (0, 1)
 
-    assert other.wait_turn(op, PATIENCE_NS + 1) == 0
+    assert other.take(op, PATIENCE_NS + 1) == 0
 
     assert op.waiter is None
 

@@ -192,8 +192,8 @@ def test_messages_in_batches_are_counted_apart_as_their_sizes_are_not_known(stat
 
 def test_hold_times_by_topic_and_operation(state: TopicState) -> None:
     for held_ms in (1, 3, 700, 60_000):
-        state.hold_ended(OperationKind.PUBLISH, held_ms * 1_000_000)
-    state.hold_ended(OperationKind.DISPATCH, 2_000_000_000)
+        state.holds[OperationKind.PUBLISH].add(held_ms * 1_000_000)
+    state.holds[OperationKind.DISPATCH].add(2_000_000_000)
     found = exposed(snapshot(state))
     name = "sluicegate_hold_duration_seconds_%soperation=publish,topic_name=orders}"
     assert found[name % "bucket{le=0.001,"] == 1

@@ -83,13 +83,13 @@ def test_a_hidden_topic_that_was_evicted_and_came_again_takes_nothing_from_other
         state = topics.publish(f"t{number}", 1_000)
         state.violations["max_message_size", "reject", "invalid"] = 30
         state.count("asked_in_vain", 20)
-        state.hold_ended(OperationKind.PUBLISH, 3_000_000)
+        state.holds[OperationKind.PUBLISH].add(3_000_000)
     topics.refresh()
     del topics.gates.states["t3"]
     state = topics.publish("t3", 1)
     state.violations["max_message_size", "reject", "invalid"] = 1
     state.count("asked_in_vain", 1)
-    state.hold_ended(OperationKind.PUBLISH, 1)
+    state.holds[OperationKind.PUBLISH].add(1)
     topics.refresh(2)
     other = topics.samples.latest[OTHER]
     assert topics.allowed(OTHER) == 2_001
@@ -142,14 +142,14 @@ def test_batches_and_hold_times_add_up_in_other_and_never_decrease() -> None:
     for number in range(4):
         state = topics.publish(f"t{number}", 1)
         state.batch_counts[9] += 2
-        state.hold_ended(OperationKind.PUBLISH, 3_000_000)
+        state.holds[OperationKind.PUBLISH].add(3_000_000)
     topics.refresh(3)
     named, other = topics.samples.latest["t0"], topics.samples.latest[OTHER]
     assert (named["batches"][9], other["batches"][9], other["sizes"][4]) == (2, 4, 2)
     assert (sum(named["holds"]["publish"][:-1]), named["holds"]["publish"][-1]) == (1, 3_000_000)
     assert (sum(other["holds"]["publish"][:-1]), other["holds"]["publish"][-1]) == (2, 6_000_000)
 
-    state.hold_ended(OperationKind.DISPATCH, 1)
+    state.holds[OperationKind.DISPATCH].add(1)
     topics.publish("t3", 1_000)
     topics.refresh(60)
     assert "t3" in topics.samples.latest

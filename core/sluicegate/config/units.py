@@ -26,6 +26,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from sluicegate.config.secrets import shown_value
+from sluicegate.model.policy import MAX_DELAY_MS
 
 U32_MAX = 2**32 - 1
 """Largest count, rate or size; every broker's own policies can represent it."""
@@ -33,8 +34,6 @@ U32_MAX = 2**32 - 1
 STORAGE_MAX = 2**50
 MAX_DURATION_MS = 366 * 24 * 3600 * 1000
 """Longest duration: a year; a larger value is most likely a wrong unit."""
-MAX_DELAY_MS = 36_525 * 24 * 3600 * 1000
-"""Longest delivery delay: a hundred years, far below the overflow of timestamps."""
 
 _NUMBER = re.compile(
     r"(?P<sign>-?)(?P<number>[0-9][0-9_]{0,19}(?:\.[0-9]{1,9})?) ?"

@@ -39,7 +39,7 @@ class Budget:
         used = self.used + amount
         limit = self.limit
         if used + self.others + spare > limit > 0:
-            if not spare:
+            if not spare:  # who leaves bytes to others shows no want of them
                 self.on_pressure()
             return False
         self.used = used

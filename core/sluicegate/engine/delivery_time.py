@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from sluicegate.model.policy import MAX_DELAY_MS
+
 _MAX_FIRST_SEEN = 100_000
-_MOST_MS = 36_525 * 24 * 3600 * 1000
-"""A hundred years, as for delays of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class DelayRule:
         :raises ValueError: if a time is no int from 0 to a hundred years, or the clock is another one.
         """
         for ms in (self.fixed_ms, self.max_ahead_ms, self.max_ms, self.tick_ms, self.max_behind_ms):
-            if type(ms) is not int or not 0 <= ms <= _MOST_MS:
+            if type(ms) is not int or not 0 <= ms <= MAX_DELAY_MS:
                 raise ValueError(f"a DelayRule has {ms!r}, expected milliseconds as an int of 0 or more")
         if self.clock not in ("publish_time", "receive_time"):
             raise ValueError(f"a DelayRule has clock {self.clock!r}, expected publish_time or receive_time")

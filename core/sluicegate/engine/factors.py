@@ -74,7 +74,7 @@ class Factor:
             self._recent.append(self.value)
         self.why = why
         self.known = bool(known)
-        self.switch.turn(self.value < 1)
+        self.switch.set(self.value < 1)
 
     def lowest_since(self, changes: int) -> float:
         """The lowest value since a number of changes; 0 if that is too long ago.

@@ -127,20 +127,20 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:_LONGEST_ERROR]}"
 
 
-def several(answer: object, hook: str, kind: type[Each]) -> list[Each]:
+def several(made: object, hook: str, kind: type[Each]) -> list[Each]:
     """The list that a hook returned; None counts as an empty one.
 
     :param hook: its name, for the error.
     :param kind: what each of them must be.
     :raises TypeError: if it is no list, has an item of another kind, or too many.
     """
-    if answer is None:
+    if made is None:
         return []
     expected = f"expected a list of at most {_MOST_OBJECTS} {kind.__name__} objects"
-    if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
-        raise TypeError(f"{hook} gave {shown(answer)}, {expected}")
+    if isinstance(made, str | bytes) or not isinstance(made, Iterable):
+        raise TypeError(f"{hook} gave {shown(made)}, {expected}")
     given: list[Each] = []
-    for each in answer:  # a generator may have no end
+    for each in made:  # a generator may have no end
         if not isinstance(each, kind) or len(given) == _MOST_OBJECTS:
             raise TypeError(f"{hook} gave {shown(each)} in its list, {expected}")
         given.append(each)

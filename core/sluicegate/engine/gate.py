@@ -241,15 +241,13 @@ class Gate:
             self.state.release(op)
 
     def abandon(self, op: Operation, now_ns: int) -> None:
-        """End a hold: the operation proceeds, was answered, or lost its client; nothing is charged."""
+        """End a hold: the operation proceeds, was refused, or lost its client; nothing is charged."""
         waiter = op.waiter
         if isinstance(waiter, Waiter):
             waiter.leave()
         op.waiter = None
         if op.held_ns:
-            self.state.hold_ended(op.kind, now_ns - op.held_ns)
-            self.state.broker.held.end(op)
-            op.held_ns = 0
+            self.state.broker.held.end(op, now_ns, self.state.holds)
 
     def judge(
         self, op: Operation, now_ns: int, start: int = 0, rewrite: Decision | None = None
@@ -301,9 +299,10 @@ class Gate:
     def _refuse(self, op: Operation, decision: Decision, now_ns: int) -> Decision:
         """Record a decision that stops an operation; a held one is recorded when it is first held."""
         state = self.state
+        totals = op.totals or state.broker.clients.of(op)
         if decision.action is not Action.DELAY:
             self.abandon(op, now_ns)
-            state.broker.clients.of(op).refused += 1
+            totals.refused += 1
             if decision.action is Action.DROP:
                 state.dropped += 1
             else:
@@ -316,16 +315,14 @@ class Gate:
             decision = replace(decision, id=waiter.decision.id, policy_version=self.version)
         else:
             state.delayed += 1
-            totals = state.broker.clients.of(op)
             totals.delayed += 1
             if not op.held_ns:
-                op.held_ns = now_ns or 1  # 0 means that it is not held
                 state.broker.held.begin(op, now_ns, totals)
             decision = waiter.decision = self._record(op, decision, now_ns)
         if waiter.other is None and waiter.waits and waiter.asked_ns == now_ns:
-            waiter.saves = waiter.blocked = False  # as `held` would do, without the call
+            waiter.saves = waiter.blocked = False  # as `mark_held` would do, without the call
         else:
-            waiter.held(now_ns)
+            waiter.mark_held(now_ns)
         return decision
 
     def recompute_checks(self) -> None:

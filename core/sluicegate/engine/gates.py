@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from sluicegate.engine.broker_state import BrokerState
 from sluicegate.engine.gate import Gate
-from sluicegate.engine.state import COUNTERS, TopicState
+from sluicegate.engine.state import COUNTERS, BrokerState, TopicState
 from sluicegate.model import TopicName
 
 _LOOKED_AT = 64

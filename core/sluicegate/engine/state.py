@@ -1,12 +1,13 @@
 """State that outlives a gate: attachments, existing subscriptions, limiters."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from threading import Lock
 
 from sluicegate.engine.attachments import Attachments
-from sluicegate.engine.broker_state import BrokerState
 from sluicegate.engine.bucket import DualBucket
-from sluicegate.engine.holds import HoldTimes
+from sluicegate.engine.client_totals import Clients
+from sluicegate.engine.held import HeldOperations, HoldTimes, TimesByKind
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Operation, OperationKind, TopicName
@@ -29,6 +30,16 @@ COUNTERS = (
 """Attributes of a topic's state that are counters; their sums never fall."""
 SIZE_SLOTS = 34
 """One for each bit length of a message's or batch's size; no protocol here carries 8 GiB in one frame."""
+
+
+class BrokerState:
+    """What all topics of a broker share: its clients, and what is held of them now."""
+
+    __slots__ = ("clients", "held")
+
+    def __init__(self) -> None:
+        self.clients = Clients()
+        self.held = HeldOperations()
 
 
 class _Limiters:
@@ -91,7 +102,6 @@ class TopicState(_Limiters):
     """
 
     __slots__ = (
-        "_holds",
         "_named_counts",
         "_plugin_data",
         "_prune_at",
@@ -111,6 +121,7 @@ class TopicState(_Limiters):
         "exempt_dispatched_bytes",
         "exempt_dispatched_messages",
         "exempt_messages",
+        "holds",
         "lock",
         "now_ns",
         "observed",
@@ -139,7 +150,7 @@ class TopicState(_Limiters):
         self.context: TopicContext | None = None
         """What the topic's broker offers; None where gates are compiled without one, as in tests."""
         self.lock = Lock()
-        """Held while attachments are decided and changed, so that racing ones cannot both be the last."""
+        """Taken while attachments are decided and changed, so that racing ones cannot both be the last."""
         self.producers = Attachments()
         self.subscriptions: dict[str, SubscriptionState] = {}
         self.subscriptions_known = False
@@ -149,7 +160,8 @@ class TopicState(_Limiters):
         self._prune_at = SUBSCRIPTIONS_BEFORE_PRUNING
         self._plugin_data: dict[str, object] | None = None
         self._named_counts: dict[str, int] | None = None
-        self._holds: dict[OperationKind, HoldTimes] | None = None
+        self.holds: TimesByKind = defaultdict(HoldTimes)
+        """How long operations were held, by kind; kinds of which none was held are left out."""
         self.attach_ops = 0
         self.other_ops = 0
         """Operations allowed other than publishes, which are counted by size."""
@@ -161,8 +173,7 @@ class TopicState(_Limiters):
         """Messages that were not published alone: how large each one is stays unknown."""
         self.batched_bytes = 0
         """Bytes of the publishes that carried these."""
-        self.dispatched_messages = 0
-        self.dispatched_bytes = 0
+        self.dispatched_messages = self.dispatched_bytes = 0
         self.exempt_messages = self.exempt_bytes = 0
         """Of what was published, the part of exempt principals."""
         self.exempt_dispatched_messages = self.exempt_dispatched_bytes = 0
@@ -217,20 +228,6 @@ class TopicState(_Limiters):
     def named_counts(self) -> Mapping[str, int]:
         """Counters of the broker room, by metric."""
         return self._named_counts or {}
-
-    def hold_ended(self, kind: OperationKind, held_ns: int) -> None:
-        """Count a hold that has ended, with any outcome."""
-        if self._holds is None:
-            self._holds = {}
-        times = self._holds.get(kind)
-        if times is None:
-            times = self._holds[kind] = HoldTimes()
-        times.add(max(0, held_ns))
-
-    @property
-    def holds(self) -> Mapping[OperationKind, HoldTimes]:
-        """How long operations were held, by kind; kinds of which none was held are left out."""
-        return self._holds or {}
 
     @property
     def publish_ops(self) -> int:
@@ -311,7 +308,7 @@ class TopicState(_Limiters):
                 subscription.exists = bool(subscription.creating or subscription.consumers)
 
     def commit(self, op: Operation, now_ns: int, *, counted: bool) -> None:
-        """Take the place of an attachment that was admitted; the caller holds the lock.
+        """Take the place of an attachment that was admitted; the caller has taken the lock.
 
         :param op: attaches a producer or a consumer, or creates a subscription.
         :param now_ns: monotonic time.
@@ -333,7 +330,7 @@ class TopicState(_Limiters):
             subscription.consumers.attach(op.consumer, op.client)
 
     def release(self, op: Operation) -> None:
-        """Give back the place of an operation's producer or consumer; the caller holds the lock.
+        """Give back the place of an operation's producer or consumer; the caller has taken the lock.
 
         With an operation of kind CREATE_SUBSCRIPTION, the subscription is removed unless it has consumers.
         """

@@ -24,14 +24,14 @@ class ThrottledLimit:
     :param queue: the queue of this limit, whose bucket gets the rates of this limit; a new one if None.
     """
 
-    __slots__ = ("_base", "_changes", "_rates", "_turns", "factor", "queue")
+    __slots__ = ("_base", "_changes", "_flips", "_rates", "factor", "queue")
 
     def __init__(self, factor: Factor, base: DualBucket, queue: WaitQueue | None = None) -> None:
         self.factor = factor
         self.queue = queue or WaitQueue(DualBucket(0, 0, base.burst_seconds, base.updated_ns))
         self._base = base
-        self._turns = -1
-        """The turns of the factor's switch at the last use; -1 before the first."""
+        self._flips = -1
+        """The flips of the factor's switch at the last use; -1 before the first."""
         self._changes = 0
         self._rates = (0.0, 0.0, 0.0)
 
@@ -50,7 +50,7 @@ class ThrottledLimit:
         return queue.ready(op, now_ns)
 
     def wait_outside(self, op: Operation, now_ns: int) -> int:
-        """How long until an operation would pass, without a place in the queue; the factor is above 0."""
+        """How long until an operation would pass that joins no queue; the factor is above 0."""
         self.follow(now_ns)
         return self.queue.wait_outside(op, now_ns)
 
@@ -62,16 +62,16 @@ class ThrottledLimit:
         """Set the bucket to the current rates."""
         factor, base = self.factor, self._base
         rates = (base.messages_per_s, base.bytes_per_s, base.burst_seconds)
-        if factor.changes == self._changes and rates == self._rates and self._turns >= 0:
+        if factor.changes == self._changes and rates == self._rates and self._flips >= 0:
             return
-        if self._turns >= 0:
+        if self._flips >= 0:
             self._fill(now_ns)
         self.queue.bucket.reconfigure(
             base.messages_per_s * factor.value, base.bytes_per_s * factor.value, base.burst_seconds, now_ns
         )
-        if factor.switch.turns != self._turns:
+        if factor.switch.flips != self._flips:
             self._take_share(now_ns)
-        self._turns, self._changes, self._rates = factor.switch.turns, factor.changes, rates
+        self._flips, self._changes, self._rates = factor.switch.flips, factor.changes, rates
 
     def _fill(self, now_ns: int) -> None:
         """Refill for the time since its last use."""

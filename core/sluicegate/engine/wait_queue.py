@@ -3,7 +3,7 @@
 An operation charges the bucket when it proceeds. If it were charged while it still waits, the bucket would
 refill before the bytes flow, and its bound would not hold.
 
-An operation may wait in several queues, one for each limit that held it. It keeps its place in all of them
+An operation may wait in several queues, one for each limit that held it, and has a waiter in each of them
 until it proceeds. While the first operation of a queue waits for another limit, those behind it may pass. If
 it only waits for another bucket, the tokens that it needs are reserved here meanwhile. So a limit never slows
 down operations that it does not hold itself, and none starves: the one that was held first gets its tokens.
@@ -19,15 +19,15 @@ from sluicegate.model import Action, Decision, Operation
 LONGEST_WAIT_NS = SECOND_NS
 """Longest time between two attempts of a waiter: rates change and operations ahead leave."""
 RETRY_NS = 1_000_000
-"""Shortest wait of an operation that is not first; its turn depends on another's timer."""
+"""Shortest wait of an operation that is not first: when it is depends on another's timer."""
 PATIENCE_NS = 5 * SECOND_NS
-"""A waiter without an attempt for this long loses its place, so that it cannot block the queue."""
+"""A waiter without an attempt for this long leaves its queue, so that it cannot block it."""
 
 _HELD = count()
 
 
 class Waiter:
-    """A held operation, and its place in a queue if it waits in one.
+    """A held operation as it waits in one queue, or for another reason.
 
     :param queue: None if the operation is held for another reason.
     :param messages: messages that the operation needs.
@@ -42,7 +42,6 @@ class Waiter:
         "bytes",
         "bytes_before",
         "decision",
-        "has_turn",
         "messages",
         "messages_before",
         "other",
@@ -50,11 +49,12 @@ class Waiter:
         "saves",
         "since",
         "waits",
+        "was_first",
     )
 
     def __init__(self, queue: "WaitQueue | None" = None, messages: int = 0, nbytes: int = 0) -> None:
         self.queue = queue
-        """None after the place is lost, too."""
+        """None once it has left it, too."""
         self.messages = messages
         self.bytes = nbytes
         self.messages_before = 0
@@ -66,62 +66,62 @@ class Waiter:
         self.decision: Decision | None = None
         """The decision recorded when the operation was first held."""
         self.other: Waiter | None = None
-        """The operation's place in another queue."""
+        """The operation's waiter in another queue."""
         self.since = next(_HELD)
-        """Serial number among all held operations; the same in all places of one operation."""
+        """Serial number among all held operations; the same for all waiters of one operation."""
         self.blocked = False
         """True while the operation waits for others in another queue: those behind it may pass."""
         self.saves = False
         """True while it is first in another queue and waits for that bucket: those behind it here may pass if
         they leave enough tokens for it."""
-        self.has_turn = False
+        self.was_first = False
         """True if it was first at its last attempt."""
         self.waits = False
         """True if it had to wait at its last attempt."""
 
-    def held(self, now_ns: int) -> None:
-        """Mark all places of the operation as held, by one of the queues or for another reason."""
+    def mark_held(self, now_ns: int) -> None:
+        """Mark all waiters of the operation as held, by one of the queues or for another reason."""
         holder = self._holder(now_ns)
-        saving = holder is not None and holder.has_turn
-        place: Waiter | None = self
-        while place is not None:
-            elsewhere = place is not holder
-            place.saves = saving and elsewhere
-            place.blocked = elsewhere and not saving
-            place.asked_ns = now_ns
-            place = place.other
+        saving = holder is not None and holder.was_first
+        waiter: Waiter | None = self
+        while waiter is not None:
+            elsewhere = waiter is not holder
+            waiter.saves = saving and elsewhere
+            waiter.blocked = elsewhere and not saving
+            waiter.asked_ns = now_ns
+            waiter = waiter.other
 
     def _holder(self, now_ns: int) -> "Waiter | None":
-        place: Waiter | None = self
-        while place is not None and not (place.waits and place.asked_ns == now_ns):
-            place = place.other
-        return place
+        waiter: Waiter | None = self
+        while waiter is not None and not (waiter.waits and waiter.asked_ns == now_ns):
+            waiter = waiter.other
+        return waiter
 
     def leave(self) -> None:
-        """Give up all places of the operation without charging it."""
-        place: Waiter | None = self
-        while place is not None:
-            if place.queue is not None:
-                place.queue.drop(place)
-            place = place.other
+        """Leave all queues of the operation without charging it."""
+        waiter: Waiter | None = self
+        while waiter is not None:
+            if waiter.queue is not None:
+                waiter.queue.drop(waiter)
+            waiter = waiter.other
 
-    def place_in(self, queue: "WaitQueue") -> "Waiter | None":
-        """The operation's place in a queue; None if it has none there."""
-        place: Waiter | None = self
-        while place is not None and place.queue is not queue:
-            place = place.other
-        return place
+    def in_queue(self, queue: "WaitQueue") -> "Waiter | None":
+        """The operation's waiter in a queue; None if it has none there."""
+        waiter: Waiter | None = self
+        while waiter is not None and waiter.queue is not queue:
+            waiter = waiter.other
+        return waiter
 
     def without(self, gone: "Waiter") -> "Waiter | None":
-        """The operation's places without one of them and without lost ones; the first keeps the decision."""
+        """The operation's waiters without one of them and those that left; the first keeps the decision."""
         kept: Waiter | None = None
-        place: Waiter | None = self
-        while place is not None:
-            following = place.other
-            if place is not gone and place.queue is not None:
-                place.other = kept
-                kept = place
-            place = following
+        waiter: Waiter | None = self
+        while waiter is not None:
+            following = waiter.other
+            if waiter is not gone and waiter.queue is not None:
+                waiter.other = kept
+                kept = waiter
+            waiter = following
         if kept is not None:
             kept.decision = self.decision
         return kept
@@ -152,7 +152,7 @@ class WaitQueue:
     def __init__(self, bucket: DualBucket) -> None:
         self.bucket = bucket
         self.first: Waiter | None = None
-        """The waiter whose turn is next; None if the queue is empty."""
+        """The waiter that joined first; None if the queue is empty."""
         self._last: Waiter | None = None
         self.waiting = 0
         """How many operations wait."""
@@ -166,28 +166,28 @@ class WaitQueue:
         self._served_ns = 0
         self._lock = Lock()
 
-    def wait_turn(self, op: Operation, now_ns: int) -> int:
-        """Admit an operation if it is its turn and the bucket has enough; otherwise it waits.
+    def take(self, op: Operation, now_ns: int) -> int:
+        """Charge an operation if it is first and the bucket has enough; otherwise it waits.
 
-        :return: 0 if it was charged (it then has no place here), else the ns after which to try again, at
-            most a second; `op.waiter` then keeps its place.
+        :return: 0 if it was charged (it then waits here no more), else the ns after which to try again, at
+            most a second; `op.waiter` then waits for it.
         """
         return self._ask(op, now_ns, taking=True)
 
     def ready(self, op: Operation, now_ns: int) -> int:
-        """Whether `wait_turn` would admit an operation; charges nothing.
+        """Whether `take` would charge an operation; nothing is charged.
 
-        An operation keeps its place until the gate admits it or gives it up, as another limit may hold it.
+        An operation waits until the gate admits it or gives it up, as another limit may hold it.
 
-        :return: 0 if it is its turn and the bucket has enough, else the ns after which to try again, at most
-            a second; the operation then has a place.
+        :return: 0 if it is first and the bucket has enough, else the ns after which to try again, at most a
+            second; the operation then waits here.
         """
         if self.first is None and self.bucket.has(op.messages, op.bytes, now_ns):
             return 0
         return self._ask(op, now_ns, taking=False)
 
     def wait_outside(self, op: Operation, now_ns: int) -> int:
-        """How long an operation would have to wait that the limit does not apply to; it gets no place.
+        """How long an operation would have to wait that the limit does not apply to; it joins no queue.
 
         :return: 0 if no operation waits and the bucket has enough, else ns.
         """
@@ -201,42 +201,44 @@ class WaitQueue:
 
     def _ask(self, op: Operation, now_ns: int, *, taking: bool) -> int:
         with self._lock:
-            held = op.waiter
-            place = held.place_in(self) if isinstance(held, Waiter) else None
-            first, saver = self._first_before(place, held, now_ns)
-            # The operation admitted last may proceed within its turn: with one message for each turn, the
-            # rate would depend on how often clients wake. All others get a turn before it has the next.
-            has_turn = first is None or (place is None and op is self._served and now_ns == self._served_ns)
-            if has_turn and (wait := self._wait(op, saver, now_ns)) == 0:
-                if place is not None:
-                    place.asked_ns, place.waits = now_ns, False
+            own = op.waiter if isinstance(op.waiter, Waiter) else None
+            here = own.in_queue(self) if own is not None else None
+            first, saver = self._first_before(here, own, now_ns)
+            # The operation admitted last may proceed again at that time: with one message for each wake-up,
+            # the rate would depend on how often clients wake. All others come before it the next time.
+            is_next = first is None or (here is None and op is self._served and now_ns == self._served_ns)
+            if is_next and (wait := self._wait(op, saver, now_ns)) == 0:
+                if here is not None:
+                    here.asked_ns, here.waits = now_ns, False
                     self._served, self._served_ns = op, now_ns
                 if taking:
                     self.bucket.charge(op.messages, op.bytes, now_ns)
-                    self._give_up(op)
+                    if own is not None and here is not None:
+                        self._remove(here)
+                        op.waiter = own.without(here)
                 return 0
-            if place is None:
-                place = self._join(op)
-            place.asked_ns, place.has_turn, place.waits = now_ns, first is None, True
+            if here is None:
+                here = self._join(op, own)
+            here.asked_ns, here.was_first, here.waits = now_ns, first is None, True
             if first is not None:
-                wait = max(RETRY_NS, self._wait_behind(first, place, now_ns))
+                wait = max(RETRY_NS, self._wait_behind(first, here, now_ns))
             return min(wait, LONGEST_WAIT_NS)
 
     def _first_before(
-        self, place: Waiter | None, held: object, now_ns: int
+        self, here: Waiter | None, own: Waiter | None, now_ns: int
     ) -> tuple[Waiter | None, Waiter | None]:
-        """The waiter whose turn comes before a place, and the one with a reservation; None if there is none.
+        """The waiter that comes before another, and the one with a reservation; None if there is none.
 
-        Waiters that made no attempt for too long lose their places.
+        Waiters that made no attempt for too long leave the queue.
 
-        :param place: None for the end of the queue.
-        :param held: any place of the operation. Operations that were held later have no reservation against
+        :param here: None for the end of the queue.
+        :param own: any waiter of the operation. Operations that were held later have no reservation against
             it, as two operations could otherwise block each other.
         """
-        since = held.since if isinstance(held, Waiter) else None
+        since = own.since if own is not None else None
         saver: Waiter | None = None
         other = self.first
-        while other is not None and other is not place:
+        while other is not None and other is not here:
             behind = other.behind
             if now_ns - other.asked_ns > PATIENCE_NS:
                 self._remove(other)
@@ -253,38 +255,33 @@ class WaitQueue:
             return self.bucket.wait(op.messages, op.bytes, now_ns)
         return self.bucket.wait(op.messages, op.bytes, now_ns, saver.messages, saver.bytes)
 
-    def _wait_behind(self, first: Waiter, place: Waiter, now_ns: int) -> int:
-        # Needs of waiters that left in the middle count until their place comes up. This keeps the estimate
-        # O(1), and each waiter tries again within a second anyway.
+    def _wait_behind(self, first: Waiter, waiter: Waiter, now_ns: int) -> int:
+        # Needs of waiters that left in the middle count until all before them are gone. This keeps the
+        # estimate O(1), and each waiter tries again within a second anyway.
         return self.bucket.wait(
-            place.messages,
-            place.bytes,
+            waiter.messages,
+            waiter.bytes,
             now_ns,
-            place.messages_before - first.messages_before,
-            place.bytes_before - first.bytes_before,
+            waiter.messages_before - first.messages_before,
+            waiter.bytes_before - first.bytes_before,
         )
 
-    def drop(self, place: Waiter) -> None:
-        """Remove one place of an operation that gives up all its places."""
+    def drop(self, waiter: Waiter) -> None:
+        """Remove a waiter of an operation that leaves all its queues."""
         with self._lock:
-            if place.queue is self:
-                self._remove(place)
+            if waiter.queue is self:
+                self._remove(waiter)
 
-    def _give_up(self, op: Operation) -> None:
-        held = op.waiter
-        place = held.place_in(self) if isinstance(held, Waiter) else None
-        if place is not None and isinstance(held, Waiter):
-            self._remove(place)
-            op.waiter = held.without(place)
+    def _join(self, op: Operation, own: Waiter | None) -> Waiter:
+        """A new waiter at the end for an operation.
 
-    def _join(self, op: Operation) -> Waiter:
-        """A new place at the end for an operation."""
-        held = op.waiter
+        :param own: any waiter of the operation.
+        """
         waiter = Waiter(self, op.messages, op.bytes)
-        if isinstance(held, Waiter):
-            waiter.other = held.without(waiter)
-            waiter.decision = held.decision
-            waiter.since = held.since
+        if own is not None:
+            waiter.other = own.without(waiter)
+            waiter.decision = own.decision
+            waiter.since = own.since
         op.waiter = waiter
         waiter.messages_before = self._messages_joined
         waiter.bytes_before = self._bytes_joined

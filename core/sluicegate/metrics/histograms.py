@@ -5,7 +5,7 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from sluicegate.engine.holds import BOUNDS_NS
+from sluicegate.engine.held import BOUNDS_NS
 from sluicegate.engine.state import COUNTERS
 from sluicegate.metrics.families import counter, histogram
 

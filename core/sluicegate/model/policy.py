@@ -8,6 +8,8 @@ from typing import TypeAlias
 from sluicegate.model.mode import ENFORCE, OBSERVE, Mode, ModeKind, parse_mode
 
 PolicyValue: TypeAlias = int | float | str | bool
+MAX_DELAY_MS = 36_525 * 24 * 3600 * 1000
+"""Longest delivery delay: a hundred years, far below the overflow of timestamps."""
 
 _ORDER = tuple(reversed(ModeKind))
 

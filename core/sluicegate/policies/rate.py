@@ -136,7 +136,7 @@ class _PublishCheck:
                     bucket.byte_balance = nbytes
                     bucket.updated_ns = now_ns
                     return None
-        wait = self.queue.wait_turn(op, now_ns)
+        wait = self.queue.take(op, now_ns)
         if wait == 0:
             return None
         return Decision(Action.DELAY, (self.rate.reason(bucket, op, now_ns),), delay_ns=wait)
@@ -169,7 +169,7 @@ class _CanaryCheck:
 
 
 def _refusing_check(rate: Rate, bucket: DualBucket) -> CheckCall:
-    """Refuse operations that would have to wait, without a place in the queue."""
+    """Refuse operations that would have to wait, and do not queue them."""
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         wait = bucket.take(op.messages, op.bytes, now_ns)

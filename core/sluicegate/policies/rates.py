@@ -1,7 +1,7 @@
 """Rate limits on publishing to a topic and on dispatch, from the topic and to each subscription.
 
 Messages and bytes are limited together: an operation passes if both suffice, and is then charged for both.
-Otherwise it waits for its turn (`delay`), is refused (`reject`) or dropped (`drop`, only for messages without
+Otherwise it waits in a queue (`delay`), is refused (`reject`) or dropped (`drop`, only for messages without
 a delivery guarantee). Reliable dispatch is only ever delayed.
 """
 

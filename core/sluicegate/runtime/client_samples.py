@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from operator import sub
 from typing import Any
 
-from sluicegate.engine.broker_state import BrokerState
 from sluicegate.engine.client_totals import COUNTS, ClientTotals
 from sluicegate.engine.quota import Quota
+from sluicegate.engine.state import BrokerState
 from sluicegate.runtime.busiest import BusiestNames
 from sluicegate.runtime.labels import OTHER, label
 from sluicegate.runtime.limits import PRINCIPAL_QUOTAS, Limits

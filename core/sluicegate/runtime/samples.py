@@ -14,7 +14,7 @@ from operator import add, sub
 from typing import Any
 
 from sluicegate.engine.gates import GateCache
-from sluicegate.engine.holds import HOLD_SLOTS
+from sluicegate.engine.held import HOLD_SLOTS
 from sluicegate.engine.state import COUNTERS, SIZE_SLOTS, TopicState
 from sluicegate.model import shortened
 from sluicegate.runtime.labels import LONGEST, OTHER, label

@@ -19,7 +19,7 @@ class Creation:
     """The subscription that a request may create, from the gate's decision to the broker's.
 
     :param create: the operation, the same one for each attempt: another one would be counted again, and would
-        lose its place in wait queues. None if the request needs no subscription.
+        lose its waiters in queues. None if the request needs no subscription.
     """
 
     __slots__ = ("create", "created", "is_admitted", "must_list")
@@ -120,7 +120,7 @@ def taking(
     listings: Listings,
     question: Hashable,
 ) -> Work[Decision | None]:
-    """Take a place, waiting as long as the request may be held; it keeps its turn among those that wait.
+    """Take a place, waiting as long as the request may be held; it keeps its order among those that wait.
 
     :param gate: `now_ns -> gate`: the topic's, as it is then.
     :param decide: `(gate, now_ns) -> decision`: asks it; None if the place is taken.

@@ -50,7 +50,7 @@ def test_turning_it_compiles_no_gate() -> None:
         lab.press(share)
         lab.cycle()
     assert lab.gates["t0"] is gate
-    assert lab.topic().limiter.switch.turns == 6
+    assert lab.topic().limiter.switch.flips == 6
 
 
 @pytest.mark.seed("S5-034", "S5-082")

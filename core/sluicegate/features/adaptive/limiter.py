@@ -69,11 +69,11 @@ class AdaptiveLimiter:
         self.factor = min([1.0, *(rate / part for rate, part in targets if part)])
         self.natural = natural
         self.why = why
-        self.switch.turn(True)
+        self.switch.set(True)
 
     def release(self, now_ns: int) -> None:
         """Lift the limit. Waiting operations pass at their next attempt, within a second."""
-        self.switch.turn(False)
+        self.switch.set(False)
         self.factor = 1.0
         self.queue.bucket.reconfigure(0, 0, self.burst_seconds, now_ns)
 

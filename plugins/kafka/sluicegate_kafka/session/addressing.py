@@ -14,7 +14,7 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.quorum import without_listeners
-from sluicegate_kafka.session.requests.outcomes import Expected, Handler, Held, Making, Pass, in_slices
+from sluicegate_kafka.session.requests.outcomes import Expected, Finished, Handler, Making, Pass, in_slices
 from sluicegate_kafka.session.shared.shared import Shared
 
 Rewrite = Callable[[bytes, int, AddressMap], bytes]
@@ -64,21 +64,21 @@ class Addressing:
     def _rewritten(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         rewrite = _REWRITES[head.api_key]
 
-        def readdress(response: bytes, now_ns: int) -> Buffer | Held:
+        def readdress(response: bytes, now_ns: int) -> Buffer | Finished:
             return self._readdress(rewrite, response, head.version, now_ns)
 
         return Pass(Expected(head.correlation_id, readdress))
 
-    def _readdress(self, rewrite: Rewrite, response: bytes, version: int, now_ns: int) -> Buffer | Held:
+    def _readdress(self, rewrite: Rewrite, response: bytes, version: int, now_ns: int) -> Buffer | Finished:
         before = self._shared.learned.nodes.changes
         return self._once_open(rewrite(response, version, self._shared.learned.nodes.listed), before, now_ns)
 
-    def _once_open(self, rewritten: bytes, before: int, now_ns: int) -> Buffer | Held:
+    def _once_open(self, rewritten: bytes, before: int, now_ns: int) -> Buffer | Finished:
         """A response, held if it names a new broker.
 
         :param before: how often nodes had changed before it.
         """
         frame = with_length([rewritten])
         if self._shared.learned.nodes.changes != before:
-            return Held(frame, now_ns + _OPENING_NS)
+            return Finished(frame, now_ns + _OPENING_NS)
         return frame

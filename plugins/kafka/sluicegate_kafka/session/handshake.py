@@ -60,7 +60,7 @@ class Handshake:
         if not self._begun:
             self._begun = True
             self._claimed = principal_of(self._mechanism, sasl_token(frame, head))
-        # Read them now: a client may send its next requests before this one is answered.
+        # Read them now: a client may send its next requests before this one has its response.
         mechanism, claimed = self._mechanism, self._claimed
 
         def accept(response: bytes, now_ns: int) -> Buffer:
@@ -77,7 +77,7 @@ class Handshake:
     def refuse_version(self, frame: bytes, api_key: int, version: int) -> Answer:
         """Answer a policed API in a version that the gateway does not read: it must not pass unread.
 
-        :raises ProtocolError: where Kafka has no answer of that version that we could write.
+        :raises ProtocolError: where Kafka has no response of that version that we could write.
         """
         if api_key == ApiKey.API_VERSIONS:
             correlation_id = int.from_bytes(frame[4:8], "big", signed=True)

@@ -1,4 +1,4 @@
-"""The broker's bytes of one connection: split into responses, each of which is put in its place.
+"""The broker's bytes of one connection: split into responses, each of which is put where it is owed.
 
 Rules of this file: no IO, no clock, no policy; the handler that expects a response knows what it means.
 """
@@ -90,7 +90,7 @@ class ResponseStream:
         self.inflow.pieces.begin(rest, need)
 
     def _finish(self, data: bytes, start: int, stop: int, now_ns: int) -> None:
-        """Put a complete response in place of its entry."""
+        """Put a complete response where its entry is."""
         length, correlation_id = read_response(data, start)
         if length < MIN_RESPONSE:
             raise ProtocolError(f"response of length {length!r} from the broker")
@@ -101,17 +101,17 @@ class ResponseStream:
         frame = data[start + 4 : stop]
         whole = data if stop - start == len(data) else memoryview(data)[start:stop]
         if isinstance(entry, int):
-            self._place(entry, frame, whole, frame, now_ns)
+            self._put(entry, frame, whole, frame, now_ns)
             return
         handle = entry[1].handle if isinstance(entry, tuple) else entry.handle
-        done = partial(self._place, entry, frame, whole)
+        done = partial(self._put, entry, frame, whole)
         made: Made | Later[Made] | Running[Made] = handle(frame, now_ns)
         if callable(made):
             made = self.inflow.begin(made, frame, done, now_ns)
         if not isinstance(made, Running):
-            self._place(entry, frame, whole, made, now_ns)
+            self._put(entry, frame, whole, made, now_ns)
 
-    def _place(self, entry: Owed, frame: bytes, whole: Buffer, made: Made, now_ns: int) -> None:
+    def _put(self, entry: Owed, frame: bytes, whole: Buffer, made: Made, now_ns: int) -> None:
         self._outstanding.replace(entry, whole if made is frame else made)
         # Now, so that the next response is at the head and may pass unread.
         self._connection.output.commands.extend(self._outstanding.release(now_ns))

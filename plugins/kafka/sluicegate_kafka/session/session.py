@@ -130,10 +130,8 @@ class KafkaSession(BaseSession):
         at = 0
         repeated = self.producing.repeated
         if repeated is not None and self._client_is_between:
-            end = len(data)
-            while at < end and (stop := repeated.again(data, at, end, now_ns)):
-                at = stop
-            if at == end:
+            at = repeated.again(data, 0, len(data), now_ns)
+            if at == len(data):
                 return PASS
         inflow = self._requests.inflow
         if len(data) < inflow.unread:
@@ -144,7 +142,7 @@ class KafkaSession(BaseSession):
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker: forward what passes, in runs; collect responses that are needed whole."""
-        # <hot> The way of nearly every response: it is its turn, and it passes unread.
+        # <hot> The way of nearly every response: it is the next one owed, and it passes unread.
         at = 0
         if self._broker_is_between:
             queue = self._outstanding.queue
@@ -259,7 +257,7 @@ class KafkaSession(BaseSession):
         return () if is_busy else [Close()]
 
     def closed(self, now_ns: int) -> None:
-        """The connection is closed: release everything that it held or counted for."""
+        """The connection is closed: release everything that it took or counted for."""
         at_once(self.parting(now_ns))
 
     def parting(self, now_ns: int) -> Slices[None]:

@@ -22,7 +22,7 @@ from tests.kafka.session.requests.test_slices import commit
 from tests.kafka.session.wire import SECOND, Bench, Wire
 
 from sluicegate.engine.check import Check, Stage
-from sluicegate.engine.holds import HoldTimes
+from sluicegate.engine.held import HoldTimes
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import hookimpl
 from sluicegate.model import (

@@ -9,19 +9,19 @@ from tests.kafka.session.requests.test_in_flight import api_versions, ids, list_
 from tests.kafka.session.wire import Bench, Wire
 
 from sluicegate.broker import Close
-from sluicegate_kafka.session.requests.outcomes import Held, Owed
+from sluicegate_kafka.session.requests.outcomes import Finished, Owed
 from sluicegate_kafka.session.requests.pending import Outstanding
 from sluicegate_kafka.session.response_stream import RESPONSES_PER_TURN
 
 MANY = 1_000
 
 
-class Counting(deque[Owed | Held]):
+class Counting(deque[Owed | Finished]):
     """A queue that counts how many of its entries are looked at, other than the first and the last."""
 
     visits = 0
 
-    def __iter__(self) -> Iterator[Owed | Held]:
+    def __iter__(self) -> Iterator[Owed | Finished]:
         for each in super().__iter__():
             self.visits += 1
             yield each
@@ -29,7 +29,7 @@ class Counting(deque[Owed | Held]):
     def __contains__(self, entry: object) -> bool:
         return any(each is entry for each in self)
 
-    def index(self, entry: Owed | Held, *_: int) -> int:
+    def index(self, entry: Owed | Finished, *_: int) -> int:
         """Where an entry stands."""
         place = super().index(entry)
         self.visits += place + 1

@@ -2,7 +2,7 @@
 
 from sluicegate.broker import ToClient
 from sluicegate.engine.budget import Budget
-from sluicegate_kafka.session.requests.outcomes import Expected, Held
+from sluicegate_kafka.session.requests.outcomes import Expected, Finished
 from sluicegate_kafka.session.requests.pending import Outstanding
 
 
@@ -31,7 +31,7 @@ def test_a_response_waits_behind_a_held_earlier_one() -> None:
     first, second = Expected(1, lambda frame, now_ns: None), Expected(2, lambda frame, now_ns: None)
     outstanding.queue.append(first)
     outstanding.queue.append(second)
-    outstanding.replace(first, Held(b"one", at_ns=500))
+    outstanding.replace(first, Finished(b"one", at_ns=500))
     assert outstanding.arrived() is second
     outstanding.replace(second, b"two")
 

@@ -28,7 +28,7 @@ from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.fetching.fetched_topics import Reading
 from sluicegate_kafka.session.requests.connection import TOPICS_PER_SLICE, Connection, check_topics
-from sluicegate_kafka.session.requests.outcomes import Expected, Held, Later, Pass, in_slices
+from sluicegate_kafka.session.requests.outcomes import Expected, Finished, Later, Pass, in_slices
 from sluicegate_kafka.session.shared.shared import Shared
 
 _base_offset = Struct(">q").unpack_from
@@ -49,10 +49,10 @@ class Fetching:
     __slots__ = (
         "_connection",
         "_held",
+        "_left_out",
         "_operations",
         "_refused",
         "_shared",
-        "_turns",
         "reading",
     )
 
@@ -64,8 +64,8 @@ class Fetching:
         """One for each topic, so that a topic that is held again and again is recorded once."""
         self._refused = self.reading.refused
         self._held = self.reading.held
-        self._turns: dict[str, int] = {}
-        """The partition of a topic whose turn is next, where a rate left one with nothing."""
+        self._left_out: dict[str, int] = {}
+        """The partition of a topic that comes first next time, where a rate left one with nothing."""
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass | Later[Pass]:
         """Forward a Fetch; its response is read only if some policy may ask about it."""
@@ -86,7 +86,7 @@ class Fetching:
         return Pass(expected)
 
     def parting(self, now_ns: int) -> Slices[None]:
-        """The connection is closed: release what was held for it."""
+        """The connection is closed: release what it took."""
         for count, (topic, operation) in enumerate(tuple(self._operations.items()), 1):
             if operation.held_ns:
                 self._shared.gate(topic, self._connection.exempt, now_ns).abandon(operation, now_ns)
@@ -96,7 +96,7 @@ class Fetching:
 
     def response(
         self, version: int, max_wait_ms: int, asked_ns: int, turn: Turn, frame: bytes
-    ) -> Slices[Buffer | Held]:
+    ) -> Slices[Buffer | Finished]:
         """Cut a Fetch response down to what may be delivered now; in slices."""
         response = yield from fetch_response_slices(frame, version)
         cut = _Cut()
@@ -127,7 +127,7 @@ class Fetching:
         now_ns = turn.now_ns
         latest_ns = asked_ns + max_wait_ms * _NS_PER_MS
         at_ns = min(now_ns + cut.wait_ns, latest_ns)
-        return Held(rebuilt, max(at_ns, now_ns + _SHORTEST_HOLD_NS))
+        return Finished(rebuilt, max(at_ns, now_ns + _SHORTEST_HOLD_NS))
 
     @staticmethod
     def _refuse(topic: FetchTopic, topic_index: int, cut: "_Cut") -> Slices[None]:
@@ -167,7 +167,7 @@ class Fetching:
     def _cut_topic(
         self, frame: bytes, gate: Gate, topic: FetchTopic, topic_index: int, cut: "_Cut", turn: Turn
     ) -> Slices[None]:
-        partitions = yield from self._in_turn(topic, cut)
+        partitions = yield from self._in_order(topic, cut)
         if not partitions:  # so nothing is kept for a topic name that a client invents
             return
         operation = self._operation(topic.name, turn.now_ns)
@@ -187,9 +187,9 @@ class Fetching:
             elif limited and left_out is None:
                 left_out = partition.index
         if left_out is None:
-            self._turns.pop(topic.name, None)
+            self._left_out.pop(topic.name, None)
         else:
-            self._turns[topic.name] = left_out
+            self._left_out[topic.name] = left_out
 
     def _operation(self, topic: str, now_ns: int) -> Operation:
         """The operation that is decided for each batch of a topic."""
@@ -206,8 +206,8 @@ class Fetching:
         operation.also = names[1:]
         return operation
 
-    def _in_turn(self, topic: FetchTopic, cut: "_Cut") -> Slices[list[tuple[int, FetchPartition]]]:
-        """Partitions with records, and their places; the one that was left out last time comes first."""
+    def _in_order(self, topic: FetchTopic, cut: "_Cut") -> Slices[list[tuple[int, FetchPartition]]]:
+        """Partitions with records, and their indexes; the one that was left out last time comes first."""
         partitions: list[tuple[int, FetchPartition]] = []
         for start in range(0, len(topic.partitions), ENTRIES_PER_SLICE):
             if start:
@@ -219,10 +219,10 @@ class Fetching:
                 for index, partition in enumerate(some, start)
                 if partition.records_end > partition.records_start
             ]
-        turn = self._turns.get(topic.name)
-        if turn is None:
+        left_out = self._left_out.get(topic.name)
+        if left_out is None:
             return partitions
-        first = next((at for at, (_, partition) in enumerate(partitions) if partition.index == turn), 0)
+        first = next((at for at, (_, partition) in enumerate(partitions) if partition.index == left_out), 0)
         return partitions[first:] + partitions[:first]
 
     def _deliverable(

@@ -55,7 +55,7 @@ class Attempt:
         """Have a request forwarded or refused; what a handler returns.
 
         :param admitted: called right before it is forwarded to the broker; what that owes.
-        :param refusal: makes the answer to the client, by its error code; in slices if it may be long.
+        :param refusal: makes the response to the client, by its error code; in slices if it may be long.
         """
         refused = yield from self.taking(turn)
         if refused is None:
@@ -63,10 +63,10 @@ class Attempt:
         if refused.action is Action.DELAY:
             self.shared.count(self.timed_out)
         yield from self.refusing(refused)
-        answer = refusal(group_code(refused, self.connection.software))
-        if not isinstance(answer, bytes):
-            answer = yield from answer
-        return Answer(answer)
+        response = refusal(group_code(refused, self.connection.software))
+        if not isinstance(response, bytes):
+            response = yield from response
+        return Answer(response)
 
     def _compiling(self, topics: Collection[str], turn: Turn) -> Slices[None]:
         """Compile the gates of all topics in advance; in slices."""

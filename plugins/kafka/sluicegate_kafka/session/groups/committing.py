@@ -58,8 +58,8 @@ class Commit(Attempt):
             for topic, place in () if is_admitted else self._created.items():
                 place.withdraw(self._gate(topic, turn.now_ns), turn.now_ns)
 
-    def answering(self, refused: Collection[str], now_ns: int) -> Slices[None]:
-        """The broker has answered: undo the subscriptions to the topics that it refused, in slices."""
+    def settling(self, refused: Collection[str], now_ns: int) -> Slices[None]:
+        """The broker has responded: undo the subscriptions to the topics that it refused, in slices."""
         for count, (topic, place) in enumerate(self._created.items(), 1):
             gate = self._gate(topic, now_ns)
             if topic in refused:

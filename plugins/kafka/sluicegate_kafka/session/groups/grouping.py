@@ -115,14 +115,14 @@ class Grouping:
             code = errors.UNKNOWN_MEMBER_ID
             return Answer(group_responses.refuse_heartbeat(head.version, head.correlation_id, code))
 
-        def answered(turn: Turn, response: bytes) -> Making:
+        def responded(turn: Turn, response: bytes) -> Making:
             if group_responses.heartbeat_error(response, head.version) == errors.UNKNOWN_MEMBER_ID:
                 yield from self._joining.leaving(key)
             return response
 
         # A static member keeps its key when it joins again, and a beat may name it with a false member id.
         known = not member.instance_id and key in self._joining
-        return pass_if(known, head.correlation_id, in_slices(answered))
+        return pass_if(known, head.correlation_id, in_slices(responded))
 
     def _leave(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
         group, members = group_requests.read_leave_group(frame, head)
@@ -167,7 +167,7 @@ class Grouping:
         def committed(turn: Turn, response: bytes) -> Making:
             api_key = ApiKey(head.api_key)
             refused = yield from group_responses.refused_topics_slices(response, api_key, head.version)
-            yield from commit.answering(refused, turn.now_ns)
+            yield from commit.settling(refused, turn.now_ns)
             return response
 
         return pass_if(commit.is_new, head.correlation_id, in_slices(committed))

@@ -1,6 +1,6 @@
-"""Members by KIP-848: a heartbeat joins, leaves and subscribes, and its answer brings the assignment.
+"""Members by KIP-848: a heartbeat joins, leaves and subscribes, and its response brings the assignment.
 
-Where a broker resolves a pattern, no request names a topic: the assignment does, by topic ids. So an answer
+Where a broker resolves a pattern, no request names a topic: the assignment does, by topic ids. So a response
 that assigns topics waits until the gateway knows their names, and whether the member may have them. If it may
 not, the client is refused, and the gateway takes the member out of its group: it would hold its partitions
 until its session ended.
@@ -26,7 +26,7 @@ from sluicegate_kafka.session.requests.outcomes import (
     Answer,
     Decided,
     Expected,
-    Held,
+    Finished,
     Making,
     Pass,
     ignore,
@@ -45,7 +45,7 @@ class _Assignment(NamedTuple):
     beat: ConsumerGroupHeartbeat
     key: MemberKey
     frame: bytes
-    """The broker's answer, without its length."""
+    """The broker's response, without its length."""
     partitions: PartitionsById
 
 
@@ -127,7 +127,7 @@ class Heartbeats:
             self._joining.check_name(key)
             self._joining.unnamed.add(key)
 
-        def answered(turn: Turn, response: bytes) -> Making:
+        def responded(turn: Turn, response: bytes) -> Making:
             error, member_id = group_responses.consumer_group_heartbeat_result(response, head.version)
             name = key
             if joins:
@@ -150,24 +150,24 @@ class Heartbeats:
             return self._assign(_Assignment(head, known, name, response, partitions), turn.now_ns)
 
         follows = joins or key in self._joining or self._shared.policed.follows_assignments
-        return pass_if(follows, head.correlation_id, in_slices(answered))
+        return pass_if(follows, head.correlation_id, in_slices(responded))
 
     # -- assignments ------------------------------------------------------------------------------
 
-    def _assign(self, assignment: _Assignment, now_ns: int) -> Buffer | Held:
+    def _assign(self, assignment: _Assignment, now_ns: int) -> Buffer | Finished:
         """Withhold an assignment until the member may have it."""
         try_again = _refusal(assignment.head, errors.COORDINATOR_LOAD_IN_PROGRESS)
-        held = Held(try_again, now_ns + self._shared.limits.max_hold_ns)
+        late = Finished(try_again, now_ns + self._shared.limits.max_hold_ns)
 
         def done(response: Buffer, now_ns: int) -> None:
             frame = with_length([response]) if response is assignment.frame else response
-            self._connection.outstanding.settle(held, frame)
+            self._connection.outstanding.settle(late, frame)
 
         task: Task[Buffer] = Task(self._connection.wait, done, now_ns)
         made = task.begin(self._assigning(assignment, task))
         if isinstance(made, Running):
-            held.makes(task)
-            return held
+            late.makes(task)
+            return late
         return made
 
     def _assigning(self, assignment: _Assignment, turn: Turn) -> Work[Buffer]:

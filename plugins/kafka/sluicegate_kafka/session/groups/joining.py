@@ -116,7 +116,7 @@ class Joining:
             self._assigned.pop(key, None)
 
     def settling(self, key: MemberKey, error: int, member: str) -> Slices[MemberKey]:
-        """The broker has answered: keep the member under its final name, or release it; in slices.
+        """The broker has responded: keep the member under its final name, or release it; in slices.
 
         :return: its key from now on.
         """

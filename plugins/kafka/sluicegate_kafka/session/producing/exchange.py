@@ -38,14 +38,14 @@ from sluicegate_kafka.session.shared.shared import Shared
 
 _MAX_THROTTLE_MS = 1_000
 Unheard: TypeAlias = dict[tuple[str, int], Callable[[int], None]]
-"""Producers that the broker has not answered yet, by topic and id -> releases one, at a monotonic time."""
+"""Producers that the broker has not responded to yet, by topic and id -> releases one at a monotonic time."""
 
 
 class Decider(Protocol):
     """Decides topics by their gates; implemented by `producing.Producing`."""
 
     unheard: Unheard
-    """Its producers that the broker has not answered yet."""
+    """Its producers that the broker has not responded to yet."""
 
     def decide(self, topic: ProduceTopic, acks: int, now_ns: int) -> Decision | None:
         """Ask a topic's gate; None if this topic of the request may proceed."""
@@ -68,7 +68,7 @@ class Exchange:
     _refused: list[tuple[str, list[int], int, str]] = field(default_factory=list)
     _arrived: list[bytes] = field(default_factory=list)
     _owed: int = 0
-    """How many parts the broker has not answered."""
+    """How many parts the broker has not responded to."""
     _throttle_ms: int = 0
 
     def work(self, decisions: list[Decision | None], turn: Turn) -> Work[Answer | None]:
@@ -169,7 +169,7 @@ class Exchange:
         self._connection.send(whole if is_whole else subset_produce(request, indexes), owed)
 
     def part(self, appends: "Appends | None", frame: bytes, now_ns: int) -> Buffer | None:
-        """The broker answered one part; the response is complete when nothing is held or owed."""
+        """The broker responded to one part; the response is complete when nothing is held or owed."""
         if appends is not None:
             appends.learn(frame, self._request.head.version, now_ns)
         self._owed -= 1
@@ -193,7 +193,7 @@ class Exchange:
 
 
 class Appends:
-    """The batches of one forwarded Produce request whose arrival or first answer matters.
+    """The batches of one forwarded Produce request whose arrival or first response matters.
 
     :param shared: where arrivals are kept.
     :param asked_ms: when the request is forwarded, in ms of the wall clock.
@@ -208,7 +208,7 @@ class Appends:
         """Topic and partition -> records, the topic's delay in ms, and whether they may be stored already."""
 
         self._first: list[tuple[str, Callable[[int], None]]] = []
-        """Topics, and what releases a producer there that the broker answers for the first time."""
+        """Topics, and what releases a producer there that the broker responds to for the first time."""
 
     def first(self, topic: str, release: Callable[[int], None]) -> None:
         """Record that the response is the first one to a producer.
@@ -250,8 +250,8 @@ class Appends:
         for topic, partition, offset in appended(frame, version, only):
             records, delay_ms, is_idempotent = self._batches.get((topic, partition), (0, 0, False))
             at, end = (topic, partition), offset + records
-            # A repeated batch is answered with the offset that it had the first time: it tells nothing new,
-            # nor that the topic was recreated.
+            # The response to a repeated batch has the offset of the first time: it tells nothing new, and not
+            # that the topic was recreated.
             if records and not (is_idempotent and arrivals.covers(at, end)):
                 arrivals.note(at, offset, end, self._asked_ms, now_ms, delay_ms)
 

@@ -84,7 +84,7 @@ class Producing:
         self._unsent: set[tuple[str, int]] = set()
         """Producers that are attached, and of which nothing has been admitted yet."""
         self.unheard: Unheard = {}
-        """Those of which something has been, and that the broker has not answered yet."""
+        """Those of which something has been, and that the broker has not responded to yet."""
         self._glances: dict[tuple[int, int], Glance] = {}
         """By request version and length of a response that may pass unread."""
         self._last: Attached | None = None
@@ -95,10 +95,7 @@ class Producing:
 
     def repeat(self, data: bytes, now_ns: int) -> int:
         """Pass the requests at the start of the data that equal the one before; returns where they end."""
-        at, end, repeated = 0, len(data), self.repeated
-        while repeated is not None and at < end and (stop := repeated.again(data, at, end, now_ns)):
-            at = stop
-        return at
+        return 0 if self.repeated is None else self.repeated.again(data, 0, len(data), now_ns)
 
     def forget_repeated(self) -> None:
         """The client calls itself by another name: read its next request."""
@@ -123,6 +120,7 @@ class Producing:
         """Decide a short request for a few topics, unchanged."""
         repeated, self.repeated = self.repeated, None
         topics = request.topics
+        # Decided on the fast path already: a gate that is asked again charges or counts it twice.
         known = repeated.decision if repeated is not None and len(topics) == 1 else None
         if len(topics) > 1:
             _check_names(topics)
@@ -192,10 +190,10 @@ class Producing:
             return [known]
         _check_names(topics)
         decisions: list[Decision | None] = []
-        for place, topic in enumerate(topics):
-            if place % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
+        for index, topic in enumerate(topics):
+            if index % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
                 yield TURN
-            topics[place] = topic = yield from self._measured(topic, turn)
+            topics[index] = topic = yield from self._measured(topic, turn)
             decisions.append(self.decide(topic, request.acks, turn.now_ns))
         return decisions
 
@@ -271,7 +269,7 @@ class Producing:
         """Ask the topic's gate; None if this topic of the request may proceed.
 
         :param topic: the topic's part of the request.
-        :param acks: the request's acks; with 0 the client waits for no answer.
+        :param acks: the request's acks; with 0 the client waits for no response.
         :param now_ns: monotonic time.
         """
         sequences = self._sequences
@@ -384,11 +382,11 @@ class Producing:
         operation.kind = OperationKind.PUBLISH
         if len(self._attached) >= _MAX_ATTACHED:
             self._detach(next(iter(self._attached)), now_ns)
-        its_place = None
+        equal = None
         if producer_id < 0:
-            its_place = PlainProducer(self._connection, operation, gate.state, partial(self._detach, key))
-            plain.admitted(its_place, self._connection, topic)
-        self._attached[key] = Attached(operation, gate, its_place, now_ns)
+            equal = PlainProducer(self._connection, operation, gate.state, partial(self._detach, key))
+            plain.admitted(equal, self._connection, topic)
+        self._attached[key] = Attached(operation, gate, equal, now_ns)
         self._unsent.add(key)
         return None
 

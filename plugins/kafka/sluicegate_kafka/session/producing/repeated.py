@@ -132,66 +132,64 @@ class Repeated:
     def again(  # noqa: C901 - hot
         self, data: bytes, at: int, end: int, now_ns: int
     ) -> int:
-        """Pass a request if it equals the previous one and its topic's gate allows it.
+        """Pass requests in a row as long as they equal the previous one and their topic's gate allows them.
 
         :param data: what came from the client.
-        :param at: where the request starts, with its length.
+        :param at: where the first of them starts, with its length.
         :param end: where the data end.
         :param now_ns: monotonic time.
-        :return: where the request ends; 0 if it takes the slow path, as a malformed one does.
+        :return: where the request starts that takes the slow path, as a malformed one does; else the end.
         """
         # <hot> Runs for nearly every Produce request.
-        form = self._form
-        try:
-            length, head, number, tail, size, batch, magic, producer_id, messages = form.unpack(data, at)
-        except struct.error:
-            return 0
-        stop: int = at + _LENGTH_BYTES + length
-        if (
-            tail != form.tail
-            or head != form.head
-            or producer_id != form.producer_id
-            or length - batch != form.around
-            or stop > end
-            or data[stop - 3 : stop] != _NO_TAGS
-            or magic != _MAGIC
-            or messages < 0
-        ):
-            return 0
-        if batch != self._batch or size != self._size:
-            if batch < _HEADER_REST or length > self._limit:
-                return 0
-            if size != write_uvarint(batch + _BATCH_START + 1):
-                return 0
-            self._batch, self._size = batch, size
-        connection = self._connection
-        outstanding = connection.outstanding
+        form, connection, attached = self._form, self._connection, self._attached
+        outstanding, gaps, operation = connection.outstanding, self._gaps, attached.operation
         owed = outstanding.queue
-        if len(owed) >= outstanding.most:
-            return 0
-        attached = self._attached
-        gates = self._gates.exempt if connection.exempt else self._gates.live
-        gate = attached.gate
-        largest = batch - _HEADER_REST
-        if gates.get(self._topic) is not gate or largest > attached.size_limit:
-            return 0
-        gaps = self._gaps
-        if gaps and connection.identity in gaps:
-            return 0
-        attached.last_ns = now_ns
-        operation = attached.operation
-        operation.messages = messages
-        operation.bytes = batch + _BATCH_START
-        operation.largest = largest
-        operation.reliable = form.reliable
-        decision = gate.publish(operation, now_ns)
-        if decision is not None and (decision := allowed(decision)) is not None:
-            self.decision = decision
-            return 0
-        if form.reliable:
-            glance = self._glance
-            owed.append(number if glance is None else (number, glance))
-        return stop
+        while at < end:
+            try:
+                length, head, number, tail, size, batch, magic, producer_id, messages = form.unpack(data, at)
+            except struct.error:
+                break
+            stop: int = at + _LENGTH_BYTES + length
+            if (
+                tail != form.tail
+                or head != form.head
+                or producer_id != form.producer_id
+                or length - batch != form.around
+                or stop > end
+                or data[stop - 3 : stop] != _NO_TAGS
+                or magic != _MAGIC
+                or messages < 0
+            ):
+                break
+            if batch != self._batch or size != self._size:
+                if batch < _HEADER_REST or length > self._limit:
+                    break
+                if size != write_uvarint(batch + _BATCH_START + 1):
+                    break
+                self._batch, self._size = batch, size
+            if len(owed) >= outstanding.most:
+                break
+            gates = self._gates.exempt if connection.exempt else self._gates.live
+            gate = attached.gate
+            largest = batch - _HEADER_REST
+            if gates.get(self._topic) is not gate or largest > attached.size_limit:
+                break
+            if gaps and connection.identity in gaps:
+                break
+            attached.last_ns = now_ns
+            operation.messages = messages
+            operation.bytes = batch + _BATCH_START
+            operation.largest = largest
+            operation.reliable = form.reliable
+            decision = gate.publish(operation, now_ns)
+            if decision is not None and (decision := allowed(decision)) is not None:
+                self.decision = decision
+                break
+            if form.reliable:
+                glance = self._glance
+                owed.append(number if glance is None else (number, glance))
+            at = stop
+        return at
 
 
 def is_repeatable(request: ProduceRequest) -> bool:

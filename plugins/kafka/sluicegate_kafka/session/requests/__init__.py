@@ -1,1 +1,1 @@
-"""The requests of one connection until they are answered."""
+"""The requests of one connection until they have their responses."""

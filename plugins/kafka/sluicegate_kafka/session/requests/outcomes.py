@@ -16,8 +16,8 @@ Later: TypeAlias = Callable[[Turn], Work[Result]]
 
 
 @dataclass(slots=True, eq=False)
-class Held:
-    """A finished response that waits for its turn, and until a time if one is given."""
+class Finished:
+    """A response that waits for those before it, and until a time if one is given."""
 
     frame: Buffer
     at_ns: int = 0
@@ -29,11 +29,11 @@ class Held:
         self.work = work
 
     def becomes(self, frame: Buffer) -> None:
-        """Its work is done: send this in its turn."""
+        """Its work is done: send this after those before it."""
         self.frame, self.at_ns, self.work = frame, 0, None
 
 
-Made: TypeAlias = Buffer | Held | None
+Made: TypeAlias = Buffer | Finished | None
 """What is made of a response: that same object to pass it unchanged, another one (with its length) to send
 instead, None for nothing yet."""
 Making: TypeAlias = Work[Made]
@@ -97,7 +97,7 @@ Decided: TypeAlias = Pass | Answer | None
 """What becomes of a request; None if nothing is left to do."""
 Handler: TypeAlias = Callable[[bytes, RequestHead, int], Decided | Later[Decided]]
 """`(buffer, head, now_ns)`. Nothing behind the request is read while its work waits. If there is no room to
-keep it meanwhile, NoRoomError is raised in the work; one whose protocol has an answer for that catches it."""
+keep it meanwhile, NoRoomError is raised in the work; one whose protocol has a code for that catches it."""
 
 
 def deciding(decide: Callable[[Turn, bytes, RequestHead], Work[Decided]]) -> Handler:

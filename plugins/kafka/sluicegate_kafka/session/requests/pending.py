@@ -5,7 +5,7 @@ from collections import deque
 from sluicegate.broker import Buffer, Command, ToClient
 from sluicegate.engine.budget import Budget
 from sluicegate.sessions.work import Resume
-from sluicegate_kafka.session.requests.outcomes import Held, Owed
+from sluicegate_kafka.session.requests.outcomes import Finished, Owed
 
 _FEW = 64
 """Up to so many owed responses do not count as memory."""
@@ -14,14 +14,14 @@ _OWED_BYTES = 512
 
 
 def correlation_id_of(entry: Owed) -> int:
-    """The correlation id of the request that a response answers."""
+    """The correlation id of a response and of its request."""
     if isinstance(entry, int):
         return entry
     return entry[0] if isinstance(entry, tuple) else entry.correlation_id
 
 
 class Outstanding:
-    """The FIFO of one connection: Kafka answers each connection's requests in order.
+    """The FIFO of one connection: Kafka responds to each connection's requests in order.
 
     :param budget: bytes that all clients may hold together; finished responses are charged to it.
     :param most: how many responses may be owed before no further request is read.
@@ -30,11 +30,11 @@ class Outstanding:
     __slots__ = ("_ahead", "_budget", "_finished_bytes", "finished", "most", "on_half", "queue")
 
     def __init__(self, budget: Budget, most: int) -> None:
-        self.queue: deque[Owed | Held] = deque()
+        self.queue: deque[Owed | Finished] = deque()
         """Responses of forwarded requests are appended by who forwards them."""
         self.most = most
         self.finished = 0
-        """How many responses wait for their turn or their time."""
+        """How many responses wait for others or for a time."""
         self._ahead = 0
         """Finished responses at the head, behind which the broker's next one belongs."""
         self._budget = budget
@@ -46,17 +46,17 @@ class Outstanding:
         return len(self.queue)
 
     def answer(self, frame: Buffer) -> None:
-        """Answer a request by the gateway itself; the response is sent in its turn."""
-        self.queue.append(self._charged(Held(frame)))
+        """Answer a request by the gateway itself; the response is sent after those before it."""
+        self.queue.append(self._charged(Finished(frame)))
 
-    def _charged(self, entry: Held) -> Held:
+    def _charged(self, entry: Finished) -> Finished:
         size = len(entry.frame)
         self._budget.charge(size)
         self._finished_bytes += size
         self.finished += 1
         return entry
 
-    def _discharge(self, entry: Held) -> None:
+    def _discharge(self, entry: Finished) -> None:
         size = len(entry.frame)
         self._budget.give(size)
         self._finished_bytes -= size
@@ -70,29 +70,29 @@ class Outstanding:
         queue, index = self.queue, self._ahead
         while index < len(queue):
             entry = queue[index]
-            if not isinstance(entry, Held):
+            if not isinstance(entry, Finished):
                 self._ahead = index
                 return entry
             index += 1
         self._ahead = index
         return None
 
-    def replace(self, entry: Owed, frame: "Buffer | Held | None") -> None:
+    def replace(self, entry: Owed, frame: "Buffer | Finished | None") -> None:
         """Put the finished response in place of the entry it was expected at, the next that is owed."""
         if self.arrived() != entry:
-            raise LookupError("a response is put in the place of one that is not its turn")
+            raise LookupError("a response comes for an entry that is not the next one owed")
         index = self._ahead
         if frame is None:
             del self.queue[index]
         else:
-            self.queue[index] = self._charged(frame if isinstance(frame, Held) else Held(frame))
+            self.queue[index] = self._charged(frame if isinstance(frame, Finished) else Finished(frame))
             self._ahead = index + 1
 
-    def settle(self, held: Held, frame: Buffer) -> None:
-        """The work of a held response has made another one, which waits only for its turn."""
-        self._discharge(held)
-        held.becomes(frame)
-        self._charged(held)
+    def settle(self, entry: Finished, frame: Buffer) -> None:
+        """The work of a response has made another one, which waits only for those before it."""
+        self._discharge(entry)
+        entry.becomes(frame)
+        self._charged(entry)
 
     def release(self, now_ns: int) -> list[Command]:
         """Take the responses at the head that may be sent now."""
@@ -100,7 +100,7 @@ class Outstanding:
         queue = self.queue
         while queue:
             head = queue[0]
-            if not isinstance(head, Held) or head.at_ns > now_ns:
+            if not isinstance(head, Finished) or head.at_ns > now_ns:
                 break
             if head.work is not None:  # it took too long: the client is told to try again
                 head.work.close(now_ns)
@@ -124,7 +124,7 @@ class Outstanding:
     def drop(self, now_ns: int) -> None:
         """The connection is closed: discard everything that waits."""
         for entry in self.queue:
-            if isinstance(entry, Held) and entry.work is not None:
+            if isinstance(entry, Finished) and entry.work is not None:
                 entry.work.close(now_ns)
         self._budget.give(self._finished_bytes)
         self._finished_bytes = self.finished = self._ahead = 0
@@ -132,9 +132,9 @@ class Outstanding:
 
     @property
     def due_ns(self) -> int | None:
-        """When the response at the head is due; None if it is not held."""
+        """When the response at the head is due; None if it has yet to come."""
         head = self.queue[0] if self.queue else None
-        return head.at_ns if isinstance(head, Held) else None
+        return head.at_ns if isinstance(head, Finished) else None
 
     @property
     def held_bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 Two kinds of responses show it: a Produce response to a request that the gateway passed on, and the high
 watermark that a Fetch response carries for each partition, even where its records are withheld. What was
-asked for at one time and answered at another bounds an arrival from both sides. Where bounds have to be
+asked for at one time and received at another bounds an arrival from both sides. Where bounds have to be
 widened, records are delivered later, never earlier.
 """
 
@@ -56,18 +56,18 @@ class _Partition:
 
     def find(self, offset: int) -> _Mark | None:
         """The mark that covers a record; None for one that was not seen."""
-        place = bisect_right(self.marks, offset, key=_end_of)
-        return self.marks[place] if place < len(self.marks) else None
+        index = bisect_right(self.marks, offset, key=_end_of)
+        return self.marks[index] if index < len(self.marks) else None
 
     def note(self, start: int, end: int, asked_ms: int, now_ms: int, delay_ms: int) -> None:
         """Add an observation; parameters as for `Arrivals.note`."""
         marks = self.marks
         known = marks[-1].end if marks else 0
         if start < known:
-            place = bisect_right(marks, start, key=_end_of)
-            if marks[place].by_ms < asked_ms:
+            index = bisect_right(marks, start, key=_end_of)
+            if marks[index].by_ms < asked_ms:
                 # Missing offsets were seen before: the topic was recreated, or lost its end.
-                del marks[place:]
+                del marks[index:]
                 self.asked_ms = UNKNOWN
                 known = marks[-1].end if marks else 0
         if known < start:

@@ -7,7 +7,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.sessions.listings import Listings
 
 _ALL = ""
-"""One answer lists the groups of all topics."""
+"""One list has the groups of all topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class ListGroups:
 
 
 class GroupListing(Listings):
-    """The last answer and its age."""
+    """The last list and its age."""
 
     __slots__ = ("_asked_ns", "_groups")
 
@@ -26,13 +26,13 @@ class GroupListing(Listings):
         self._asked_ns = 0
 
     def fresh(self, topic: str, now_ns: int) -> bool:
-        """Whether the broker answered, or failed to, within the last second; applies to all topics."""
+        """Whether the broker responded, or failed to, within the last second; applies to all topics."""
         return super().fresh(_ALL, now_ns)
 
     def learned(self, groups: Mapping[str, Collection[str]] | None, asked_ns: int, now_ns: int) -> None:
-        """Store an answer: groups by topic, or None if the broker did not answer (the last answer stays).
+        """Store a list: groups by topic, or None if the broker did not respond (the last one stays).
 
-        :param groups: the answer.
+        :param groups: the list.
         :param asked_ns: when the broker was asked.
         :param now_ns: now.
         """

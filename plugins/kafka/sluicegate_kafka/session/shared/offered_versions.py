@@ -47,7 +47,7 @@ class OfferedVersions:
         """A response with its length that offers only what both the broker and the gateway understand.
 
         :param response: the broker's, without its length.
-        :param version: of the request that it answers.
+        :param version: of its request.
         :raises ProtocolError: when it is malformed.
         """
         key = version, response[_ID_BYTES:]
