@@ -80,7 +80,7 @@ def scenario_model(fields: PolicyFields) -> type[Scenario]:
     made: type[Scenario] = make(
         "ScenarioFile",
         __base__=Scenario,
-        systems=(places, Field(default=places(), description="Where the systems are.")),
+        systems=(places, places()),
         policies=(
             fields.policies_model(),
             Field(description="Policies as in the configuration file; topics by the names they have here."),
