@@ -32,7 +32,7 @@ _PER_SAMPLE = 4_096
 _REVIEW = 60
 """Samples between two looks at which topics are the busiest."""
 _HOLD_SUM = HOLD_SLOTS
-"""Place of the ns held in all behind the slots of a hold histogram."""
+"""Index of the ns held in all behind the slots of a hold histogram."""
 
 
 @dataclass(slots=True)

@@ -184,7 +184,7 @@ class SharedStore(PolicyStore):
 
         async def attempt(version: int, last: Entry | None) -> int | None:
             refuse_conflict(expected, version)
-            entries = {key: await self._keys.get(place) for key, place in keys.items()}
+            entries = {key: await self._keys.get(path) for key, path in keys.items()}
             old = {key: decoded_row(each.value).value for key, each in entries.items() if each is not None}
             changes = differences(edits, old.get)
             if not changes:

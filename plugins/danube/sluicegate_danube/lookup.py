@@ -67,8 +67,8 @@ class Lookup:
             for field in ("connect_url", "broker_url", "proxy"):
                 answer.ClearField(field)
             return answer.SerializeToString()
-        place = self._by_metadata if self._route == "metadata" else self._by_port
-        if not place(answer):
+        rewrite = self._by_metadata if self._route == "metadata" else self._by_port
+        if not rewrite(answer):
             self.refused += 1
             named = _named(answer)[:_MAX_URL]
             if self._once.first(named):

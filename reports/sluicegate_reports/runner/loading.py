@@ -54,7 +54,7 @@ def load_scenario(path: str | os.PathLike[str], policy_models: Iterable[type[Pol
     root = parse(text, file, errors)
     if root.entries is None:
         raise ConfigErrors(
-            [*errors, root.place.error((), "expected a mapping (key: value)", "begin with 'name:'")]
+            [*errors, root.location.error((), "expected a mapping (key: value)", "begin with 'name:'")]
         )
     levels = tuple(policy_levels(root))
     errors.extend(remove_duplicate_aliases(levels, fields))
@@ -145,12 +145,12 @@ def _twice(root: Node, what: str, sections: Sequence[str]) -> Iterator[Finding]:
         for index, node in _fields(root, section, "name"):
             name = str(node.scalar)
             if name in first:
-                yield node.place.error(
+                yield node.location.error(
                     (section, index, "name"),
                     f"{name!r} is given twice",
                     f"first given in line {first[name]}: choose another name",
                 )
-            first.setdefault(name, node.place.line + 1)
+            first.setdefault(name, node.location.line + 1)
 
 
 def _confusable(root: Node) -> Iterator[Finding]:
@@ -160,7 +160,7 @@ def _confusable(root: Node) -> Iterator[Finding]:
         name = str(node.scalar)
         for other in names:
             if other != name and name.endswith(other):
-                yield node.place.error(
+                yield node.location.error(
                     ("topics", index, "name"),
                     f"topic {name!r} ends with the name of topic {other!r}, so policies would confuse them",
                     "choose another name",
@@ -170,7 +170,7 @@ def _confusable(root: Node) -> Iterator[Finding]:
 def _known(node: Node, path: _Path, field: str, known: dict[str, Node]) -> Iterator[Finding]:
     named = node.child(field)
     if named is not None and isinstance(named.scalar, str) and named.scalar not in known:
-        yield named.place.error(
+        yield named.location.error(
             (*path, field), f"there is no {field} {named.scalar!r}", suggest(named.scalar, list(known))
         )
 
@@ -178,7 +178,7 @@ def _known(node: Node, path: _Path, field: str, known: dict[str, Node]) -> Itera
 def _silent(node: Node, path: _Path) -> Iterator[Finding]:
     rate, silent = node.child("rate"), node.child("silent")
     if rate is not None and silent is not None and silent.scalar is True:
-        yield rate.place.error((*path, "rate"), "a silent producer has no rate", "keep one of them")
+        yield rate.location.error((*path, "rate"), "a silent producer has no rate", "keep one of them")
 
 
 def _times(node: Node, path: _Path) -> Iterator[Finding]:
@@ -190,7 +190,7 @@ def _times(node: Node, path: _Path) -> Iterator[Finding]:
     except ValueError:  # reported already, with its place
         return
     if stop <= start:
-        yield places[1].place.error(
+        yield places[1].location.error(
             (*path, "stop"), "it stops before it starts", "give a 'stop' after its 'start'"
         )
 
@@ -199,7 +199,7 @@ def _policies_of(policies: Node, section: str, known: Sequence[str], what: str) 
     for index, node in _fields(policies, section, "name"):
         name = node.scalar
         if isinstance(name, str) and not any(fnmatchcase(each, name) for each in known):
-            yield node.place.error(
+            yield node.location.error(
                 ("policies", section, index, "name"),
                 f"the scenario has no {what} {name!r}",
                 suggest(name, list(known)),

@@ -32,25 +32,25 @@ def rewritten(content: bytes, translate: Translate, web: Callable[[str], str | N
     brokers = [answer[key] for key in (*_PLAIN, *_SECURE) if answer.get(key)]
     if not brokers:
         return None
-    place = next((url for each in brokers if (url := translate(str(each))) is not None), None)
-    if place is None:
+    served = next((url for each in brokers if (url := translate(str(each))) is not None), None)
+    if served is None:
         raise WebError(
             503,
             "the topic is served by a broker for which the gateway has no port",
             f"{brokers[0]}: name it in `bootstrap`",
         )
-    return json.dumps(_answer(answer, place, web)).encode()
+    return json.dumps(_answer(answer, served, web)).encode()
 
 
-def _answer(answer: dict[str, Any], place: str, web: Callable[[str], str | None]) -> dict[str, Any]:
-    secure = place.startswith("pulsar+ssl:")
+def _answer(answer: dict[str, Any], url: str, web: Callable[[str], str | None]) -> dict[str, Any]:
+    secure = url.startswith("pulsar+ssl:")
     said: dict[str, Any] = {}
     for key, value in answer.items():
         if key in _SECURE:
-            said[key] = place if secure else ("" if value else value)
+            said[key] = url if secure else ("" if value else value)
         elif key in _PLAIN:
             # Some clients insist on this field, whichever they use.
-            said[key] = place
+            said[key] = url
         elif key in _WEB:
             said[key] = web(str(value)) if value else value
         elif isinstance(value, str) and "://" in value:
@@ -58,5 +58,5 @@ def _answer(answer: dict[str, Any], place: str, web: Callable[[str], str | None]
         else:
             said[key] = value
     if secure:
-        said.setdefault(_SECURE[0], place)
+        said.setdefault(_SECURE[0], url)
     return said

@@ -112,15 +112,15 @@ class PulsarSite:
         request, mark = asked(scope, self._web.advertised_host, self._addresses.first)
         return request if mark is None else request.for_broker(self._addresses.known(mark))
 
-    async def _serve_delayed(self, request: Asked, place: Delayed, receive: Receive, send: Send) -> None:
+    async def _serve_delayed(self, request: Asked, target: Delayed, receive: Receive, send: Send) -> None:
         if request.method == "GET":
-            answer, said = await self._delayed.get(request, place, request.flag("applied"))
+            answer, said = await self._delayed.get(request, target, request.flag("applied"))
             await answer_with(answer, send, said)
         elif request.method == "POST":
             body = await read_body(receive, MAX_BODY, self._timeout_s)
-            await answer_with(await self._delayed.set(request, place, body), send)
+            await answer_with(await self._delayed.set(request, target, body), send)
         else:
-            await answer_with(await self._delayed.delete(request, place), send)
+            await answer_with(await self._delayed.delete(request, target), send)
 
     async def _look_up(self, request: Asked, send: Send) -> None:
         """Pass a lookup on and put the gateway's addresses into its answer."""

@@ -1,4 +1,4 @@
-"""Requests to the cluster's admin API: the only place that opens connections."""
+"""Requests to the cluster's admin API: the only module that opens connections."""
 
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -126,7 +126,7 @@ class Upstream:
 
         :param body: JSON, if any.
         :param most: bytes of the largest answer that is read.
-        :raises WebError: if the response is incomplete, or redirects to an unknown place.
+        :raises WebError: if the response is incomplete, or redirects to an unknown address.
         """
         own = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
         own.append((b"accept-encoding", b"identity"))
