@@ -1,4 +1,4 @@
-"""Reads a scenario: all mistakes in one pass, each with place and remedy.
+"""Reads a scenario: all mistakes in one pass, each with location and remedy.
 
 Parser, units and error messages are those of the configuration file.
 """
@@ -22,7 +22,7 @@ from sluicegate.config.units import DURATION
 from sluicegate.config.validation import suggest, translate
 from sluicegate_reports.registry import kinds
 from sluicegate_reports.runner.names import namespace_pattern, topic_pattern
-from sluicegate_reports.runner.scenario import SYSTEMS, AdministeredPlace, Places, Scenario
+from sluicegate_reports.runner.scenario import SYSTEMS, AdministeredEndpoints, Scenario, Systems
 
 _Path = tuple[str | int, ...]
 
@@ -75,12 +75,12 @@ def scenario_model(fields: PolicyFields) -> type[Scenario]:
     """The model of a whole scenario file: policies, and systems of other packages, included."""
     make: Any = create_model  # its overloads cannot know types that are made at run time
     others = [name for name in kinds() if name not in SYSTEMS]
-    place = (AdministeredPlace | None, Field(default=None, description="One that runs."))
-    places: type[Places] = make("Places", __base__=Places, **dict.fromkeys(others, place))
+    endpoints = (AdministeredEndpoints | None, Field(default=None, description="One that runs."))
+    systems: type[Systems] = make("Systems", __base__=Systems, **dict.fromkeys(others, endpoints))
     made: type[Scenario] = make(
         "ScenarioFile",
         __base__=Scenario,
-        systems=(places, places()),
+        systems=(systems, systems()),
         policies=(
             fields.policies_model(),
             Field(description="Policies as in the configuration file; topics by the names they have here."),
@@ -182,15 +182,15 @@ def _silent(node: Node, path: _Path) -> Iterator[Finding]:
 
 
 def _times(node: Node, path: _Path) -> Iterator[Finding]:
-    places = [node.child(name) for name in ("start", "stop")]
-    if places[1] is None:
+    moments = [node.child(name) for name in ("start", "stop")]
+    if moments[1] is None:
         return
     try:
-        start, stop = (DURATION.parse(place.scalar) if place is not None else 0 for place in places)
-    except ValueError:  # reported already, with its place
+        start, stop = (DURATION.parse(moment.scalar) if moment is not None else 0 for moment in moments)
+    except ValueError:  # reported already, with its location
         return
     if stop <= start:
-        yield places[1].location.error(
+        yield moments[1].location.error(
             (*path, "stop"), "it stops before it starts", "give a 'stop' after its 'start'"
         )
 

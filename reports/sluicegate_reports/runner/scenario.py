@@ -99,28 +99,28 @@ class Phase(Strict):
     """Producers that act differently in this phase."""
 
 
-class Place(Strict):
+class Endpoints(Strict):
     """Where a system is."""
 
     bootstrap: tuple[HostPort, ...] = Field(min_length=1)
     """Brokers, host:port."""
 
 
-class AdministeredPlace(Place):
+class AdministeredEndpoints(Endpoints):
     """Where a system with an admin API is."""
 
     admin: str | None = Field(default=None, pattern=r"^https?://[^/\s]+/?$")
     """Address of its admin API, http://host:8080; without it Pulsar has no native arm."""
 
 
-class Places(Strict):
+class Systems(Strict):
     """Where the systems are; the runner starts those that are left out."""
 
-    kafka: Place | None = None
+    kafka: Endpoints | None = None
     """A Kafka that runs."""
-    pulsar: AdministeredPlace | None = None
+    pulsar: AdministeredEndpoints | None = None
     """A Pulsar that runs."""
-    danube: AdministeredPlace | None = None
+    danube: AdministeredEndpoints | None = None
     """A Danube that runs."""
 
 
@@ -131,7 +131,7 @@ class Scenario(Strict):
     """Name of the scenario."""
     title: str = Field(default="", max_length=200)
     """What it shows, in a sentence."""
-    systems: Places = Places()
+    systems: Systems = Systems()
     """Where the systems are."""
     topics: tuple[Topic, ...] = Field(min_length=1)
     """Topics."""

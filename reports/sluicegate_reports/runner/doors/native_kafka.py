@@ -118,7 +118,7 @@ def encode_quotas(client_id: str, quotas: Mapping[str, float]) -> bytes:
     return struct.pack(">i", 1) + entity + struct.pack(">i", len(quotas)) + changes + b"\0"
 
 
-def decode_answer(body: bytes) -> tuple[int, str]:
+def decode_response(body: bytes) -> tuple[int, str]:
     """Error code and message of the one entry of an answer.
 
     :raises struct.error: if it is no such answer.
@@ -141,7 +141,7 @@ async def _alter_client_quota(
     problem = "no address"
     for address in addresses:
         try:
-            code, text = decode_answer(await _exchange(address, encode_quotas(client_id, quotas)))
+            code, text = decode_response(await _exchange(address, encode_quotas(client_id, quotas)))
         except (OSError, EOFError, TimeoutError, struct.error) as error:
             problem = f"{address}: {type(error).__name__}: {error}"
             continue
@@ -162,7 +162,7 @@ async def _exchange(address: str, body: bytes, within_s: float = 10.0) -> bytes:
             writer.write(struct.pack(">i", len(header) + len(body)) + header + body)
             await writer.drain()
             (length,) = struct.unpack(">i", await reader.readexactly(4))
-            answer: Any = await reader.readexactly(length)
-            return bytes(answer[4:])  # after the correlation id
+            response: Any = await reader.readexactly(length)
+            return bytes(response[4:])  # after the correlation id
         finally:
             writer.close()
