@@ -1,7 +1,7 @@
 """Recommends limits per topic from a recorded baseline, with the demand of each principal."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path

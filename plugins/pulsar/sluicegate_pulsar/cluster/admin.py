@@ -205,8 +205,8 @@ class AdminApi:
             if may_be_empty and response.status < HTTPStatus.MULTIPLE_CHOICES and not content:
                 return None
             if response.status != HTTPStatus.OK:
-                answer = f"answers {response.status} {response.reason}"
-                raise AdminApiError(f"{shown_url(url)} {answer}", response.status)
+                problem = f"answers {response.status} {response.reason}"
+                raise AdminApiError(f"{shown_url(url)} {problem}", response.status)
             return orjson.loads(content)
         except TimeoutError:
             raise AdminApiError(f"{shown_url(url)} does not answer within {_TIMEOUT_S:g} s") from None

@@ -203,7 +203,7 @@ class Delivering:
         if consumer is None:
             return PASS
         try:
-            return consumer.in_turn(data, start, stop)
+            return consumer.in_order(data, start, stop)
         except OverfullError:
             self._overfull(consumer, now_ns)
             return TAKEN

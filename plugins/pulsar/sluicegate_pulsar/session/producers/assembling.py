@@ -66,7 +66,7 @@ class Assembling:
 
     :param shared: the front's state.
     :param connection: where they come from.
-    :param finish: called with each message in its turn, once it is released.
+    :param finish: called with each message in order, once it is released.
     :param txn_waits: called with the transaction of a message that is buffered.
     :param txn_left: called with it when the message is released.
     """
