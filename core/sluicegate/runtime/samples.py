@@ -140,6 +140,7 @@ class TopicSamples:
 
     def _look(self, topic: str, state: TopicState) -> _Seen:
         seen = self._seen.get(topic)
+        # A state that was dropped and made again counts from 0.
         if seen is None or seen.state is not state:
             if seen is not None and topic not in self._named:
                 self._forget(topic)

@@ -185,6 +185,7 @@ class Consumer:
         # All non-persistent messages have the id 0:0, and none is ever redelivered.
         entry = (head.ledger_id, head.entry_id) if self.subscriber.reliable else (0, next(self._numbers))
         if self.watch.acknowledgements:
+            # The broker sends an entry again only once it is no longer with a consumer.
             self._acknowledge(gate, self._unacked.forget(entry), now_ns)
         dates = self._dates(gate, data, head, entry, now_ns)
         if not self._queue:
@@ -315,6 +316,7 @@ class Consumer:
             self._connection.wait(Until(at_ns), self._woken)
 
     def _woken(self, now_ns: int, answer: object) -> None:
+        # Timers are not cancelled: those that an earlier one replaced still call.
         if 0 < self._wakes_ns <= now_ns:
             self._wakes_ns = 0
             self.pump(now_ns)

@@ -367,6 +367,7 @@ class Publishing:
                 yield from self._forward_first(producer, decision, turn)
                 decision = None
         finally:
+            # Closed while it waited: an entry left in the rate's queue would hold up those behind it.
             if producer.operation.waiter is not None:
                 self.gate(producer, turn.now_ns).abandon(producer.operation, turn.now_ns)
             self.queues.cut(producer, 0)
@@ -384,6 +385,7 @@ class Publishing:
                     self.queues.cut(producer, 1)
             while not self._connection.may_go_on():
                 yield TURN
+            # Policies may have changed while it waited, and with them the gate that decides.
             self.gate(producer, turn.now_ns)
             if producer.size_limit != limit:  # it may be lowered while the message waits
                 limit = producer.size_limit
