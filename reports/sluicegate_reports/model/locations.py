@@ -8,7 +8,7 @@ do, such as from `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. `file://` is a path
 import importlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -203,13 +203,13 @@ def locate(location: LocationLike) -> Location:
     return Location(f"{'s3a' if scheme in _S3 else scheme}://{rest.rstrip('/')}")
 
 
-def spark_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def spark_settings() -> dict[str, str]:
     """Settings for a Spark that is started here, so that its `s3a://` reaches the same store as Arrow's `s3://`.
 
     Hadoop reads access keys from the environment itself, but not a custom endpoint.
     """
-    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
-    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     settings = {"spark.hadoop.fs.s3a.endpoint.region": region} if region else {}
     if endpoint:
         settings["spark.hadoop.fs.s3a.endpoint"] = endpoint

@@ -17,6 +17,7 @@ _QUOTAS: Mapping[str, str] = MappingProxyType(
 )
 _NEAREST = Judged(nearest="a quota of a client id on each broker, not of a topic; it delays after the fact")
 _BATCH = Judged(nearest="max.message.bytes is compared with whole record batches, not with messages")
+_EXCHANGE_S = 10.0
 _OVERHEAD_BYTES = 70
 """Least overhead of a batch of one record, besides its payload."""
 
@@ -151,11 +152,11 @@ async def _alter_client_quota(
     raise UnavailableError(f"Kafka's quotas cannot be set: {problem}")
 
 
-async def _exchange(address: str, body: bytes, within_s: float = 10.0) -> bytes:
+async def _exchange(address: str, body: bytes) -> bytes:
     import asyncio
 
     host, _, port = address.rpartition(":")
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(_EXCHANGE_S):
         reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
         try:
             header = struct.pack(">hhi", _API_KEY, _API_VERSION, 1) + _text("sluicegate-compare")
