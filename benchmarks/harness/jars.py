@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _DEPLOY = ROOT / "deploy"
 _KROXYLICIOUS = JarSet("kroxylicious", "Kroxylicious", "peers/kroxylicious")
 _PULSAR_PROXY = JarSet("pulsar_proxy", "Pulsar Proxy", "peers/pulsar-proxy")
-_CLASSES = _DEPLOY / _KROXYLICIOUS.place / "target/classes"
+_CLASSES = _DEPLOY / _KROXYLICIOUS.folder / "target/classes"
 
 
 def prepare() -> list[str]:
@@ -27,7 +27,7 @@ def prepare() -> list[str]:
             fetch(wanted, print)
         except UnavailableError as error:
             problems.append(str(error))
-    source, classes = _DEPLOY / _KROXYLICIOUS.place / "KroxyliciousMain.java", _CLASSES
+    source, classes = _DEPLOY / _KROXYLICIOUS.folder / "KroxyliciousMain.java", _CLASSES
     libraries = folder(_KROXYLICIOUS)
     if has_jars(libraries) and not (classes / "KroxyliciousMain.class").exists():
         problems += _run(["javac", "-cp", f"{libraries}/*", "-d", classes, source])

@@ -14,8 +14,6 @@ from time import monotonic_ns
 from types import TracebackType
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field
-
 from sluicegate.broker import BaseDriver, BaseFront
 from sluicegate.config.load import entry_policies, load, parse_file, version_of
 from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
@@ -54,9 +52,12 @@ class ServiceConfig(BrokerConfig):
         "on_limit.principal_publish_quota_bytes": "reject",
     }
 
-    system: Literal["service"] = Field(description="Kind of broker: a service with interceptors.")
-    bootstrap: tuple[HostPort, ...] = Field(default=(), description="Not used.")
-    listen: Listen = Field(default=Listen(port=0), description="Not used.")
+    system: Literal["service"]
+    """Kind of broker: a service with interceptors."""
+    bootstrap: tuple[HostPort, ...] = ()
+    """Not used."""
+    listen: Listen = Listen(port=0)
+    """Not used."""
 
 
 class _ServiceDriver(BaseDriver):

@@ -59,7 +59,7 @@ def test_values_and_keys_know_their_places() -> None:
     assert key is not None
     assert value is not None
     assert (key.line, key.column, key.length) == (2, 4, 2)
-    assert (value.place.line, value.place.column, value.place.length) == (2, 8, 3)
+    assert (value.location.line, value.location.column, value.location.length) == (2, 8, 3)
 
 
 def test_a_duplicate_key_is_an_error_and_parsing_continues() -> None:

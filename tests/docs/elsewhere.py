@@ -96,8 +96,8 @@ ELSEWHERE = (
         '"archive-classes"',
     ),
     Elsewhere(r"echo \$\?", "is about the one before", "tests/reports/commands/test_commands.py", "fail-on"),
-    Elsewhere("spark-submit", _SPARK, "tests/reports/jobs/test_places.py", "spark-submit"),
-    Elsewhere("sluicegate report follow", "needs a store", "tests/reports/jobs/test_places.py", "follow("),
+    Elsewhere("spark-submit", _SPARK, "tests/reports/jobs/test_stores.py", "spark-submit"),
+    Elsewhere("sluicegate report follow", "needs a store", "tests/reports/jobs/test_stores.py", "follow("),
     Elsewhere("sluicegate report replay", _SPARK, "tests/reports/replaying/test_commands.py", '"replay"'),
     Elsewhere(
         "sluicegate report recommend",

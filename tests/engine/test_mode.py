@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.model import Mode, Operation, OperationKind, parse_mode
-from sluicegate.model.mode import place_of
+from sluicegate.model.mode import canary_rank
 
 
 def publishing(principal: str = "alice", client: str = "web@10.0.0.1:50000") -> Operation:
@@ -66,11 +66,11 @@ def test_a_larger_share_only_adds(name: str, one: float, other: float) -> None:
 
 def test_a_share_is_about_that_share_and_no_policy_has_the_same_first_ones() -> None:
     names = [f"client-{number}" for number in range(5_000)]
-    first = {policy: {name for name in names if place_of(policy, name) < 0.1} for policy in ("a", "b")}
+    first = {policy: {name for name in names if canary_rank(policy, name) < 0.1} for policy in ("a", "b")}
     assert all(450 <= len(found) <= 550 for found in first.values())
     assert len(first["a"] & first["b"]) < 100
 
 
 def test_the_order_never_changes() -> None:
     """Another order would make other clients the canary after an upgrade."""
-    assert round(place_of("max_publish_rate", "alice"), 6) == 0.456698
+    assert round(canary_rank("max_publish_rate", "alice"), 6) == 0.456698

@@ -14,7 +14,7 @@ from sluicegate_reports.model.runs import Trial
 from sluicegate_reports.transforms import packing
 from sluicegate_reports.transforms.flows import ACTIONS, Flows
 from sluicegate_reports.transforms.here import Here, packed_here
-from sluicegate_reports.transforms.packed import NEVER, PLACE, Text, Topic
+from sluicegate_reports.transforms.packed import NEVER, TOPIC_COLUMNS, Text, Topic
 from sluicegate_reports.transforms.parts import Figures, Rows
 from sluicegate_reports.transforms.slots import Slots
 
@@ -88,8 +88,10 @@ def topics(decisions: Iterable[Row] = (), seen: Iterable[Row] = (), slice_us: in
         "decisions": _table(SCHEMA, _DECISION, decisions),
         "observations": _table(observations.SCHEMA, _OBSERVED, seen),
     }
-    places = {tuple(row[name] for name in PLACE) for rows in tables.values() for row in rows.to_pylist()}
-    cuts = dict.fromkeys(places, slice_us) if slice_us else {}
+    topic_keys = {
+        tuple(row[name] for name in TOPIC_COLUMNS) for rows in tables.values() for row in rows.to_pylist()
+    }
+    cuts = dict.fromkeys(topic_keys, slice_us) if slice_us else {}
     sources = {log: packing.Source(tables=(rows,)) for log, rows in tables.items()}
     return list(packed_here(sources, cuts=cuts).topics)
 

@@ -30,7 +30,7 @@ from sluicegate.runtime.hindsight import Hindsight
 from sluicegate.runtime.policy_desk import PolicyDesk, reason_of_undo
 from sluicegate.store import Author
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Handler = Callable[[Request], Awaitable[Response]]
 _HISTORY = 50
 _LONGEST_REASON = 1_000
@@ -41,7 +41,7 @@ _FILTERS = ("broker", "level", "name", "field", "source")
 class DeskOwner(Protocol):
     """The part of the supervisor that the policies need."""
 
-    async def at_desk(self, call: Callable[[PolicyDesk], Answer]) -> Answer:
+    async def at_desk(self, call: Callable[[PolicyDesk], Result]) -> Result:
         """Make a call where policies are read and changed; what it changes is in force afterwards."""
 
 

@@ -31,7 +31,7 @@ _STATE_DIR = re.compile(
 _STATE_DIR_KEY = re.compile(rb"^[\"']?state_dir[\"']?[ \t]*:", re.MULTILINE)
 _BOM = b"\xef\xbb\xbf"
 _STARTED = 19
-"""The place of a process's start time in /proc/PID/stat, counted behind the name."""
+"""The position of a process's start time in /proc/PID/stat, counted behind the name."""
 
 
 class RunningNote(NamedTuple):

@@ -72,7 +72,7 @@ class BrokerPorts:
         self.on_new: Callable[[str, str, Listener], None] = lambda key, value, listener: None
         """Called for each new broker, with a fact to keep (key and value) and a listener to open."""
         self._next = 0
-        # A broker has several places if gateways that share a store met new brokers in different orders.
+        # A broker has several numbers if gateways that share a store met new brokers in different orders.
         for number, key in sorted((int(key.removeprefix(FACT)), key) for key in facts):
             self._numbers.setdefault(address_of(facts[key]), number)
             self._next = number + 1

@@ -8,7 +8,7 @@ import click
 
 from sluicegate.cli.findings import file_findings, policy_warnings, store_findings
 from sluicegate.cli.opening import Opened, counted, plugin_errors
-from sluicegate.config.errors import ConfigErrors, Finding, by_place, render
+from sluicegate.config.errors import ConfigErrors, Finding, by_location, render
 from sluicegate.config.load import Loaded, Reading, parse_file, read
 from sluicegate.output import echo, echo_document, echo_json
 from sluicegate.runtime.plugins import Plugins, load_plugins
@@ -34,7 +34,7 @@ def check(file: str, is_json: bool, no_files: bool, live: bool) -> None:
     here. Notes report what may well be meant, such as a name that only some brokers of the file can have.
     """
     reading, more = _read(file, with_files=not no_files, live=live)
-    findings = by_place([*reading.findings, *more])
+    findings = by_location([*reading.findings, *more])
     errors = [finding for finding in findings if finding.severity == "error"]
     if is_json:
         report = {"file": file, "ok": not errors, "findings": [finding.as_json() for finding in findings]}

@@ -145,8 +145,8 @@ def _lines(answer: _Asked, fields: PolicyFields, shows_all: bool) -> list[str]:
     shown = [each for each in answer.differences if shows_all or each.kind is not Kind.EQUAL]
     if shown:
         lines += ["", _ROW.format("", "policy", "gateway", "broker")]
-    for place, group in groupby(shown, key=wording.place):
-        lines += _wrapped(place)
+    for target, group in groupby(shown, key=wording.target):
+        lines += _wrapped(target)
         for each in group:
             lines += _row(each, fields)
     for gap in answer.gaps:
@@ -158,7 +158,7 @@ def _row(difference: Difference, fields: PolicyFields) -> list[str]:
     sides = wording.gateway_text(difference, fields), wording.broker_text(difference, fields)
     lines = [_ROW.format(difference.kind, difference.field, *sides).rstrip()]
     lines += _wrapped(
-        f"gateway: {difference.gateway.place or 'nowhere'}; broker: {difference.broker.place}", _INDENT
+        f"gateway: {difference.gateway.location or 'nowhere'}; broker: {difference.broker.location}", _INDENT
     )
     remedy = wording.remedy(difference, fields)
     return lines + (_wrapped(remedy, _INDENT) if remedy else [])
@@ -187,7 +187,7 @@ def _as_json(answer: _Asked, fields: PolicyFields) -> dict[str, Any]:
 
 def _difference_as_json(difference: Difference, fields: PolicyFields) -> dict[str, Any]:
     def side(side: Side, text: str) -> dict[str, Any]:
-        return {"value": side.value, "text": text, "where": side.place}
+        return {"value": side.value, "text": text, "where": side.location}
 
     return {
         "kind": difference.kind.value,

@@ -20,7 +20,7 @@ from sluicegate.config.files import (
 from sluicegate.config.load import Reading
 from sluicegate.config.models import BrokerConfig
 from sluicegate.config.secrets import shown_value
-from sluicegate.config.tree import Place
+from sluicegate.config.tree import Location
 from sluicegate.config.validation import Path
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import LIMITS
@@ -44,11 +44,11 @@ class Written:
     name: str
     setting: Setting
     path: Path
-    place: Place
+    location: Location
 
     def warning(self, message: str, remedy: str) -> Finding:
         """A warning at that location."""
-        return self.place.error(self.path, message, remedy, "warning")
+        return self.location.error(self.path, message, remedy, "warning")
 
     def applies_to(self, broker: BrokerConfig) -> bool:
         """Whether it holds for a broker."""
@@ -82,12 +82,12 @@ def _unmatched(opened: Opened) -> Iterator[Finding]:
         layers = unmatched(loaded.policy_layers, broker)
         if not layers:
             continue
-        place = loaded.root.nearest(("policies",))
+        location = loaded.root.nearest(("policies",))
         for level, layer in zip(policy_levels(loaded.root), loaded.policy_layers, strict=True):
             if (layer.level.label, layer.name) == (layers[0]["level"], layers[0]["name"]):
-                place = loaded.root.nearest((*level.path, "name"))
+                location = loaded.root.nearest((*level.path, "name"))
                 break
-        yield place.error(
+        yield location.error(
             ("policies",),
             f"{unmatched_text(layers)} can match nothing on broker {broker.name!r}",
             f"on {broker.system} {layers[0]['rule']}; policies of one broker stand in its own 'policies'",

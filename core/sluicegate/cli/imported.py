@@ -139,8 +139,8 @@ def _written(one: OwnSetting) -> str:
 
 
 def _described(one: OwnSetting) -> str:
-    place = "" if one.level is Level.BROKER else f"{one.level.label} {one.name}: "
-    return _shown(f"{place}{_written(one)}")
+    target = "" if one.level is Level.BROKER else f"{one.level.label} {one.name}: "
+    return _shown(f"{target}{_written(one)}")
 
 
 def _shown(text: str) -> str:

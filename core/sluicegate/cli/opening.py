@@ -100,7 +100,7 @@ def _plugin_finding(file: str, root: Node, error: Exception) -> Finding:
     remedy = "install or repair it, add its folder to PYTHONPATH, or remove it from 'plugins:'"
     for index, node in enumerate(root.listed("plugins")):
         if module and node.scalar == module:
-            return node.place.error(("plugins", index), str(error), remedy)
+            return node.location.error(("plugins", index), str(error), remedy)
     return Finding(file, 0, 0, "", str(error), "repair or uninstall the plugin")
 
 

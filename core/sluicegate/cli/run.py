@@ -17,7 +17,7 @@ from sluicegate.cli.group import give_up_output
 from sluicegate.cli.opening import Opened, open_file, refuse
 from sluicegate.cli.options import config_file
 from sluicegate.cli.successor import TAKE_OVER, Successor
-from sluicegate.config.errors import Finding, by_place
+from sluicegate.config.errors import Finding, by_location
 from sluicegate.config.load import Reading
 from sluicegate.output import echo
 
@@ -98,10 +98,10 @@ def _usable(file: str, opened: Opened) -> list[Finding]:
 
     :return: warnings.
     """
-    findings = by_place(file_findings(Reading.of(opened.loaded), outdated_is="warning"))
+    findings = by_location(file_findings(Reading.of(opened.loaded), outdated_is="warning"))
     if errors := [finding for finding in findings if finding.severity == "error"]:
         refuse(file, errors)
-    warnings = by_place([*opened.loaded.warnings, *policy_warnings(opened), *findings])
+    warnings = by_location([*opened.loaded.warnings, *policy_warnings(opened), *findings])
     return [finding for finding in warnings if finding.severity == "warning"]
 
 
@@ -168,11 +168,13 @@ def _open(
     watch = PolicyWatch(file, opened.loaded, opened.plugins)
     taken = succession.workers([broker.name for broker in config.brokers])
     supervisor = Supervisor(watch, drain_s, taken, own, succession.term)
-    place, note = config.admin, OwnNote(file, config.state_dir, os.environ)
-    routes = admin_routes(supervisor, note.key, place.callers)
-    guard = scrape_guard(place.callers)
-    tls = TlsFiles.of_clients(place.tls, ("admin", "tls")) if place.tls is not None else None
-    admin = AdminServer(supervisor, place.host, place.port, own, place.allowed_hosts, routes, guard, tls)
+    admin_config, note = config.admin, OwnNote(file, config.state_dir, os.environ)
+    routes = admin_routes(supervisor, note.key, admin_config.callers)
+    guard = scrape_guard(admin_config.callers)
+    tls = TlsFiles.of_clients(admin_config.tls, ("admin", "tls")) if admin_config.tls is not None else None
+    admin = AdminServer(
+        supervisor, admin_config.host, admin_config.port, own, admin_config.allowed_hosts, routes, guard, tls
+    )
     return supervisor, admin, note
 
 
@@ -203,9 +205,9 @@ def _listening(supervisor: "Supervisor", admin: "AdminServer") -> "Offered | Non
 
 
 def _ready(supervisor: "Supervisor", admin: "AdminServer") -> str:
-    places = ", ".join(_place(worker, supervisor.brokers()) for worker in supervisor.workers)
+    addresses = ", ".join(_address(worker, supervisor.brokers()) for worker in supervisor.workers)
     sites = "".join(f"; web of {site.broker} on {site.url}" for site in supervisor.sites)
-    return f"sluicegate ready: {places}; admin on {admin.url}{sites}"
+    return f"sluicegate ready: {addresses}; admin on {admin.url}{sites}"
 
 
 def _print(line: str) -> None:
@@ -244,7 +246,7 @@ def _obey_signals(supervisor: "Supervisor", admin: "AdminServer", successor: Suc
     return stopping
 
 
-def _place(worker: "WorkerProcess", brokers: Mapping[str, Mapping[str, Any]]) -> str:
+def _address(worker: "WorkerProcess", brokers: Mapping[str, Mapping[str, Any]]) -> str:
     """The address for clients of a broker, and why the broker cannot be reached, if so."""
     host, port = worker.addresses.get("bootstrap") or next(iter(worker.addresses.values()))
     state = brokers[worker.broker]

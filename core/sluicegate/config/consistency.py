@@ -20,7 +20,7 @@ class LevelNode(NamedTuple):
     section: str
     """Its key of `policies:`, one of `SECTIONS`."""
     broker: int | None = None
-    """Place of the broker's entry that it is for; None for all brokers."""
+    """Path of the broker's entry that it is for; None for all brokers."""
 
 
 SECTIONS = {"broker": Level.BROKER, "namespaces": Level.NAMESPACE, "topics": Level.TOPIC}
@@ -71,13 +71,13 @@ def _impossible(
     if _REGULAR.search(text):
         remedy = f"'*' stands for any characters, and all others for themselves; {remedy}"
     whose = "this broker cannot" if is_own else "no broker of this file can"
-    return name.place.error(path, f"{whose} have a {label} {text!r}", remedy)
+    return name.location.error(path, f"{whose} have a {label} {text!r}", remedy)
 
 
 def impossible_principals(root: Node, brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[Finding]:
     """Find principals that no client can have, so that nothing is exempt, or has the quota.
 
-    :param brokers: entries of the file, each with its place.
+    :param brokers: entries of the file, each with its location.
     """
     entries = _items(_value(root, "brokers"))
     for index, broker in brokers:
@@ -85,7 +85,7 @@ def impossible_principals(root: Node, brokers: Iterable[tuple[int, BrokerConfig]
             rule = broker.rule_of_principals(node.scalar) if isinstance(node.scalar, str) else ""
             if rule:
                 message = f"no client of broker {broker.name!r} can have the principal {node.scalar!r}"
-                yield node.place.error(("brokers", index, *path), message, rule, "warning")
+                yield node.location.error(("brokers", index, *path), message, rule, "warning")
 
 
 def _principals(entry: Node) -> Iterator[tuple[Path, Node]]:
@@ -144,8 +144,8 @@ def _duplicate_names(nodes: Iterable[tuple[Path, Node]]) -> Iterator[Finding]:
     for path, name, text in _names(nodes):
         if text in first:
             remedy = f"first used in line {first[text]}: merge both entries"
-            yield name.place.error(path, f"duplicate name {text!r}", remedy)
-        first.setdefault(text, name.place.line + 1)
+            yield name.location.error(path, f"duplicate name {text!r}", remedy)
+        first.setdefault(text, name.location.line + 1)
 
 
 def _exempt_policies(brokers: Iterable[tuple[Path, Node]], fields: PolicyFields) -> Iterator[Finding]:
@@ -155,7 +155,7 @@ def _exempt_policies(brokers: Iterable[tuple[Path, Node]], fields: PolicyFields)
             if isinstance(name.scalar, str) and fields.infos and name.scalar not in fields.policies:
                 message = f"unknown policy {name.scalar!r}"
                 remedy = suggest(name.scalar, fields.policies)
-                yield name.place.error((*path, "exempt", "policies", index), message, remedy)
+                yield name.location.error((*path, "exempt", "policies", index), message, remedy)
 
 
 def remove_duplicate_aliases(levels: Iterable[LevelNode], fields: PolicyFields) -> Iterator[Finding]:
@@ -200,7 +200,7 @@ def _locks(locked: Iterable[Node], level: Node, path: Path, fields: PolicyFields
     for index, node in enumerate(locked):
         name = node.scalar
         if name in fields.settings and isinstance(name, str) and not _is_set(level, name, fields):
-            yield node.place.error(
+            yield node.location.error(
                 (*path, "locked", index),
                 f"{name!r} is locked but not set here",
                 "set it beside the lock (0 for unlimited)",
@@ -221,4 +221,4 @@ def _ceilings(entries: Mapping[str, Entry], path: Path) -> Iterator[Finding]:
     for name, entry in entries.items():
         if entry.node.scalar == 0 and not isinstance(entry.node.scalar, bool):
             message = "a ceiling of 0 (unlimited) limits nothing"
-            yield entry.node.place.error((*path, "ceiling", name), message, "remove it, or set a limit")
+            yield entry.node.location.error((*path, "ceiling", name), message, "remove it, or set a limit")

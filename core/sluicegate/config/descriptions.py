@@ -15,7 +15,10 @@ from pydantic import BaseModel
 
 @cache
 def descriptions(model: type[BaseModel]) -> Mapping[str, str]:
-    """What the fields of a model and of its bases mean, by name; `Field(description=…)` counts, too."""
+    """What the fields of a model and of its bases mean, by name.
+
+    A field of a model that is made at run time has no source: its `Field(description=…)` counts.
+    """
     texts: dict[str, str] = {}
     for described in (*getattr(model, "described_by", ()), *reversed(model.__mro__)):
         if issubclass(described, BaseModel) and described is not BaseModel:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.secrets import hides
-from sluicegate.config.tree import Entry, Node, Place, SourceText, parse
+from sluicegate.config.tree import Entry, Location, Node, SourceText, parse
 
 PREFIX = "SLUICEGATE__"
 
@@ -29,12 +29,14 @@ def override(root: Node, environ: Mapping[str, str], errors: list[Finding]) -> N
     for name, text in overrides(environ).items():
         steps = tuple(step.lower() for step in name.removeprefix(PREFIX).split("__"))
         if not all(steps):
-            place = Place(SourceText(name), 0, 0)
-            errors.append(place.error((), f"{name!r} names no value", f"write {PREFIX}SECTION__KEY=value"))
+            location = Location(SourceText(name), 0, 0)
+            errors.append(location.error((), f"{name!r} names no value", f"write {PREFIX}SECTION__KEY=value"))
             continue
         try:
-            value = _read(text, name, root.place.source.secrets, errors, is_secret=hides(steps))
-            root = _put(root, steps, value, value.place._replace(line=0, column=0, length=max(1, len(text))))
+            value = _read(text, name, root.location.source.secrets, errors, is_secret=hides(steps))
+            root = _put(
+                root, steps, value, value.location._replace(line=0, column=0, length=max(1, len(text)))
+            )
         except ConfigErrors as refused:
             errors.extend(refused.errors)
     return root
@@ -42,18 +44,18 @@ def override(root: Node, environ: Mapping[str, str], errors: list[Finding]) -> N
 
 def _read(text: str, name: str, secrets: set[str], errors: list[Finding], *, is_secret: bool) -> Node:
     if not text.strip():
-        return Node(Place(SourceText(name), 0, 0))
+        return Node(Location(SourceText(name), 0, 0))
     try:
         return parse(text, name, errors, secrets=secrets, is_secret=is_secret)
     except ConfigErrors:
         if not is_secret:
             raise
         remedy = "put quotes around it inside the variable, so that it is parsed as text"
-        place = Place(SourceText(name), 0, 0)
-        raise ConfigErrors([place.error((), "the value is not YAML", remedy)]) from None
+        location = Location(SourceText(name), 0, 0)
+        raise ConfigErrors([location.error((), "the value is not YAML", remedy)]) from None
 
 
-def _put(node: Node, steps: tuple[str, ...], value: Node, place: Place) -> Node:
+def _put(node: Node, steps: tuple[str, ...], value: Node, location: Location) -> Node:
     """Copy `node` with `value` at the path `steps`. Other branches are shared with the original."""
     if not steps:
         return value
@@ -62,14 +64,14 @@ def _put(node: Node, steps: tuple[str, ...], value: Node, place: Place) -> Node:
         index = int(step) if step.isdecimal() and len(step) < 6 else -1
         if not 0 <= index <= len(node.items):
             raise ConfigErrors(
-                [place.error((), f"{step!r} is not an entry of the list", f"use 0 to {len(node.items)}")]
+                [location.error((), f"{step!r} is not an entry of the list", f"use 0 to {len(node.items)}")]
             )
-        items = [*node.items, Node(place, entries={})] if index == len(node.items) else list(node.items)
-        items[index] = _put(items[index], rest, value, place)
+        items = [*node.items, Node(location, entries={})] if index == len(node.items) else list(node.items)
+        items[index] = _put(items[index], rest, value, location)
         return replace(node, items=items)
     if node.entries is None and node.scalar is not None:
-        raise ConfigErrors([place.error((), f"no section can contain {step!r}", "check the name")])
+        raise ConfigErrors([location.error((), f"no section can contain {step!r}", "check the name")])
     entries = dict(node.entries or {})
-    old = entries[step].node if step in entries else Node(place)
-    entries[step] = Entry(place, _put(old, rest, value, place))
+    old = entries[step].node if step in entries else Node(location)
+    entries[step] = Entry(location, _put(old, rest, value, location))
     return replace(node, scalar=None, entries=entries)

@@ -74,7 +74,7 @@ class ConfigErrors(Exception):  # noqa: N818 - it carries several errors
     """The configuration was rejected as a whole."""
 
     def __init__(self, errors: list[Finding]) -> None:
-        self.errors = by_place(errors)
+        self.errors = by_location(errors)
         """Every error that was found, in file order."""
         count = f"{len(errors)} configuration error{'s' if len(errors) != 1 else ''}"
         # Who embeds a gateway sees no more of it than this, in a traceback.
@@ -85,7 +85,7 @@ class ConfigErrors(Exception):  # noqa: N818 - it carries several errors
         return render(self.errors)
 
 
-def by_place(findings: Iterable[Finding]) -> list[Finding]:
+def by_location(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings by their position in the file."""
     return sorted(findings, key=lambda finding: (finding.file, finding.line, finding.column))
 

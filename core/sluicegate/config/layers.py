@@ -1,4 +1,4 @@
-"""The policies of a validated document as layers, each setting with its place in the file."""
+"""The policies of a validated document as layers, each setting with its location in the file."""
 
 import os
 from collections.abc import Iterable
@@ -8,14 +8,14 @@ from typing import Any
 from sluicegate.config.consistency import SECTIONS, LevelNode
 from sluicegate.config.environment import PREFIX
 from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
-from sluicegate.config.tree import Node, Place
+from sluicegate.config.tree import Location, Node
 from sluicegate.model import PolicyLayer, Setting, Source
 
 
 def layers_of_levels(
     level_nodes: Iterable[LevelNode], made: Any, fields: PolicyFields
 ) -> Iterable[PolicyLayer]:
-    """The policies of some levels, with their places.
+    """The policies of some levels, with their locations.
 
     :param level_nodes: the levels, as nodes.
     :param made: the validated document, which has `policies` and `brokers`.
@@ -36,8 +36,8 @@ def layers_of_levels(
 
 def _settings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting]:
     settings = {
-        name: Setting(value, Source.FILE, locate_text(place), name in level.locked)
-        for name, place in _places(node, fields).items()
+        name: Setting(value, Source.FILE, locate_text(location), name in level.locked)
+        for name, location in _locations(node, fields).items()
         if name in fields.infos and (value := getattr(level, name)) is not None
     }
     entries = node.entries or {}
@@ -49,8 +49,10 @@ def _settings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting
         for policy, value in chosen:
             if value is not None:
                 name = f"{option}.{policy}"
-                place = by_policy.get(policy, entries[option]).key
-                settings[name] = Setting(value, Source.FILE, locate_text(place), locked=name in level.locked)
+                location = by_policy.get(policy, entries[option]).key
+                settings[name] = Setting(
+                    value, Source.FILE, locate_text(location), locked=name in level.locked
+                )
     return settings
 
 
@@ -58,12 +60,12 @@ def _ceilings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting
     entry = (node.entries or {}).get("ceiling")
     if level.ceiling is None or entry is None:
         return {}
-    places = _places(entry.node, fields)
+    locations = _locations(entry.node, fields)
     return {
         name: Setting(
             value,
             Source.FILE,
-            locate_text(places.get(name, entry.node.place)),
+            locate_text(locations.get(name, entry.node.location)),
             locked=f"{CEILING}{name}" in level.locked,
         )
         for name, value in level.ceiling
@@ -71,15 +73,15 @@ def _ceilings(level: Any, node: Node, fields: PolicyFields) -> dict[str, Setting
     }
 
 
-def _places(node: Node, fields: PolicyFields) -> dict[str, Place]:
+def _locations(node: Node, fields: PolicyFields) -> dict[str, Location]:
     """Where the keys of a mapping are, by the fields' canonical names."""
     return {fields.aliases.get(name, name): entry.key for name, entry in (node.entries or {}).items()}
 
 
-def locate_text(place: Place) -> str:
+def locate_text(location: Location) -> str:
     """Format the location of a setting for provenance: `gateway.yaml:12`, or the variable's name."""
-    name = place.source.name
-    return name if name.startswith(PREFIX) else f"{_base_name(name)}:{place.line + 1}"
+    name = location.source.name
+    return name if name.startswith(PREFIX) else f"{_base_name(name)}:{location.line + 1}"
 
 
 _base_name = lru_cache(os.path.basename)

@@ -329,7 +329,7 @@ def read_text(file: str) -> str:
 
 def _validate(root: Node, model: type[GatewayConfig], errors: list[Finding]) -> GatewayConfig | None:
     if root.entries is None:
-        errors.append(root.place.error((), "expected a mapping (key: value)", "begin with 'brokers:'"))
+        errors.append(root.location.error((), "expected a mapping (key: value)", "begin with 'brokers:'"))
         return None
     try:
         return model.model_validate(root.plain())
@@ -388,7 +388,7 @@ def _contradictions(
             written = next(
                 (key for key in fields.names_of(conflict.field) if level.node.key(key) is not None), None
             )
-            place = level.node.key(written) if written is not None else None
-            yield (place or level.node.place).error(
+            location = level.node.key(written) if written is not None else None
+            yield (location or level.node.location).error(
                 (*level.path, written or conflict.field), conflict.problem, conflict.remedy
             )

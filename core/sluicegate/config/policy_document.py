@@ -34,7 +34,7 @@ def read_document(text: str, name: str, fields: PolicyFields) -> tuple[PolicyLay
     made: Any = None
     if root.entries is None:
         remedy = "begin with 'policies:'"
-        findings.append(root.place.error((), "expected a mapping (key: value)", remedy))
+        findings.append(root.location.error((), "expected a mapping (key: value)", remedy))
     else:
         try:
             made = _model(fields.models).model_validate(root.plain())

@@ -86,16 +86,16 @@ def _shared(root: Node, first: _Use, second: _Use) -> Iterator[Finding]:
     if high - low + 1 < needed:
         return
     written = {use: root.child(*use.path) is not None for use in (first, second)}
-    places = {use: root.nearest(use.path) for use in (first, second)}
-    other, shown = sorted((first, second), key=lambda use: (written[use], places[use].line))
+    locations = {use: root.nearest(use.path) for use in (first, second)}
+    other, shown = sorted((first, second), key=lambda use: (written[use], locations[use].line))
     verb = "is used" if is_certain else "may be used"
-    origin = f"line {places[other].line + 1}" if written[other] else "a default"
+    origin = f"line {locations[other].line + 1}" if written[other] else "a default"
     port = f"{shown.ports.host}:{low}"
     message = f"port {port} {verb} twice: by {shown.user} and by {other.user}"
     remedy = f"the other use comes from {origin}: choose another port"
     if not is_certain:
         remedy += ", or set 'node_port_base' to the first of a range of free ports"
-    yield places[shown].error(shown.path, message, remedy, "error" if is_certain else "warning")
+    yield locations[shown].error(shown.path, message, remedy, "error" if is_certain else "warning")
 
 
 def _loops(root: Node, index: int, broker: BrokerConfig, uses: Iterable[_Use]) -> Iterator[Finding]:

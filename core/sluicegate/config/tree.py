@@ -80,7 +80,7 @@ class SourceText:
         return line[: min(cuts)] + HIDDEN if column < min(cuts) else ""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """The location of a key or a value; line and column are counted from 0."""
 
     source: SourceText
@@ -113,7 +113,7 @@ class Place(NamedTuple):
 class Node:
     """One value of the file: a scalar, a list (`items`) or a mapping (`entries`)."""
 
-    place: Place
+    location: Location
     scalar: Scalar = None
     items: "list[Node] | None" = None
     entries: "dict[str, Entry] | None" = None
@@ -147,19 +147,19 @@ class Node:
         node = self.child(*path)
         return (node.items or ()) if node is not None else ()
 
-    def nearest(self, path: tuple[str | int, ...]) -> Place:
+    def nearest(self, path: tuple[str | int, ...]) -> Location:
         """The location of the value at a path (of its key, for a section), or of its closest parent."""
-        node, place = self, self.place
+        node, location = self, self.location
         for step in path:
             child = node.child(step)
             if child is None:
                 break
             is_section = child.entries is not None or child.items is not None
-            place = (node.key(step) if is_section else None) or child.place
+            location = (node.key(step) if is_section else None) or child.location
             node = child
-        return place
+        return location
 
-    def key(self, step: str | int) -> Place | None:
+    def key(self, step: str | int) -> Location | None:
         """The location of a key; None if there is no such key."""
         entry = self.entries.get(str(step)) if self.entries is not None else None
         return entry.key if entry is not None else None
@@ -169,12 +169,12 @@ class Node:
 class Entry:
     """One key of a mapping and its value."""
 
-    key: Place
+    key: Location
     node: Node
 
     def hide(self) -> None:
         """Never show the value in messages."""
-        key, value = self.key, self.node.place
+        key, value = self.key, self.node.location
         # The text of an environment variable is the value alone, so key and value have one location.
         is_beside = value.line == key.line
         start = value.column if is_beside else key.column + key.length
@@ -184,13 +184,13 @@ class Entry:
 class _Mistake(NamedTuple):
     """An error whose finding is created after parsing, when all secrets of the file are known."""
 
-    place: Place
+    location: Location
     path: tuple[str | int, ...]
     message: str
     remedy: str
 
     def finding(self) -> Finding:
-        return self.place.error(self.path, self.message, self.remedy)
+        return self.location.error(self.path, self.message, self.remedy)
 
 
 class _FatalError(Exception):
@@ -246,7 +246,7 @@ def parse(
         mistake = _character_mistake(error, source, text)
     except (yaml.YAMLError, UnicodeError) as error:
         problem = f"not YAML: {str(error).splitlines()[0]}"
-        mistake = _Mistake(Place(source, 0, 0), (), problem, "save it as plain text in UTF-8")
+        mistake = _Mistake(Location(source, 0, 0), (), problem, "save it as plain text in UTF-8")
     else:
         errors.extend(each.finding() for each in composer.mistakes)
         return root
@@ -264,8 +264,10 @@ def _syntax_mistake(error: yaml.MarkedYAMLError, source: SourceText) -> _Mistake
     mark = error.problem_mark or error.context_mark
     if (error.context or "").endswith("a quoted scalar"):
         mark = error.context_mark  # the problem is found at the end of the file, far from the quote
-    place = Place(source, mark.line, mark.column) if mark is not None else Place(source, 0, 0)
-    return _Mistake(place, (), *_syntax_problem(error, place.line, source.line(place.line)[place.column :]))
+    location = Location(source, mark.line, mark.column) if mark is not None else Location(source, 0, 0)
+    return _Mistake(
+        location, (), *_syntax_problem(error, location.line, source.line(location.line)[location.column :])
+    )
 
 
 _DEEP = (f"nested more than {MAX_DEPTH} deep", "check the brackets")
@@ -302,9 +304,9 @@ def _syntax_problem(error: yaml.MarkedYAMLError, line: int, rest: str) -> tuple[
 def _character_mistake(error: yaml.reader.ReaderError, source: SourceText, text: str) -> _Mistake:
     code = int(str(error.character))
     at = max(0, text.find(chr(code)))  # the reader's own position counts bytes
-    place = Place(source, text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1))
+    location = Location(source, text.count("\n", 0, at), at - (text.rfind("\n", 0, at) + 1))
     problem = f"not YAML: unacceptable character #x{code:04x}"
-    return _Mistake(place, (), problem, "delete it, and save the file as plain text")
+    return _Mistake(location, (), problem, "delete it, and save the file as plain text")
 
 
 @dataclass(slots=True)
@@ -324,8 +326,8 @@ class _Composer:
         next(self.events)  # the stream's start
         event = next(self.events)
         if isinstance(event, yaml.StreamEndEvent):
-            place = Place(self.source, 0, 0)
-            raise _FatalError(_Mistake(place, (), "the file is empty", "name a broker"))
+            location = Location(self.source, 0, 0)
+            raise _FatalError(_Mistake(location, (), "the file is empty", "name a broker"))
         root = self.node(next(self.events), (), 0, self.is_secret)
         next(self.events)  # the document's end
         event = next(self.events)
@@ -342,7 +344,7 @@ class _Composer:
         self.count(event, path, 1)
         if event.tag is not None:
             raise self.tag(event, path, is_secret)
-        node = Node(self.place(event))
+        node = Node(self.location(event))
         if kind is yaml.ScalarEvent:
             node.scalar = resolve_scalar(event.value) if event.implicit[0] else event.value
             self.last_line = event.end_mark.line
@@ -376,7 +378,7 @@ class _Composer:
     def keep_secret(self, node: Node) -> None:
         """Redact a value in all messages, wherever it occurs."""
         self.has_secret = True
-        self.source.hide(node.place.line, node.place.column, node.last_line)
+        self.source.hide(node.location.line, node.location.column, node.last_line)
         entries = node.entries or {}
         self.source.secrets.update(entries)
         for each in node.items or [entry.node for entry in entries.values()]:
@@ -393,17 +395,17 @@ class _Composer:
                 )
             if event.tag is not None:
                 raise self.tag(event, path, is_secret)
-            key, place = event.value, self.place(event)
+            key, location = event.value, self.location(event)
             hides = is_secret or resembles_secret(key)
             self.has_secret = self.has_secret or hides
-            entry = Entry(place, self.node(next(self.events), (*path, key), depth + 1, hides))
+            entry = Entry(location, self.node(next(self.events), (*path, key), depth + 1, hides))
             if hides:
                 entry.hide()
             first = node.entries.get(key)
             if first is not None:
                 message = f"duplicate key {HIDDEN if is_secret else repr(shown_key(key))}"
                 remedy = f"first used in line {first.key.line + 1}: keep one of them"
-                self.mistakes.append(_Mistake(place, (*path, key), message, remedy))
+                self.mistakes.append(_Mistake(location, (*path, key), message, remedy))
                 entry.hide()  # an unknown key may stand for a secret under any name
                 continue
             node.entries[key] = entry
@@ -427,10 +429,10 @@ class _Composer:
         if self.nodes > MAX_NODES:
             raise self.fatal(event, path, f"more than {MAX_NODES} values", "use fewer aliases")
 
-    def place(self, event: Any) -> Place:
+    def location(self, event: Any) -> Location:
         start, end = event.start_mark, event.end_mark
         length = end.column - start.column if end.line == start.line else 1
-        return Place(self.source, start.line, start.column, length if length > 0 else 1)
+        return Location(self.source, start.line, start.column, length if length > 0 else 1)
 
     def fatal(self, event: yaml.Event, path: tuple[str | int, ...], message: str, remedy: str) -> _FatalError:
-        return _FatalError(_Mistake(self.place(event), path, message, remedy))
+        return _FatalError(_Mistake(self.location(event), path, message, remedy))

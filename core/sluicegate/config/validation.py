@@ -13,7 +13,7 @@ from sluicegate.config.errors import Finding
 from sluicegate.config.fields import models_in
 from sluicegate.config.models import PolicyModel
 from sluicegate.config.secrets import hides, resembles_secret, shown_key, shown_text, shown_value
-from sluicegate.config.tree import Node, Place
+from sluicegate.config.tree import Location, Node
 
 Path = tuple[str | int, ...]
 
@@ -84,19 +84,21 @@ def _translate(detail: ErrorDetails, root: Node, model: type[BaseModel]) -> Find
     kind = detail["type"]
     if kind == "missing":
         name = str(detail["loc"][-1])
-        return (key or node.place).error(path, f"missing key {name!r}", f"add '{name}:'")
+        return (key or node.location).error(path, f"missing key {name!r}", f"add '{name}:'")
     if kind == "extra_forbidden":
         name = str(path[-1])
         remedy = _move(name, path[:-1], model, root) or suggest(name, keys_at(model, path[:-1], root))
-        return (key or node.place).error(path, f"unknown key {shown_key(name)!r}", remedy)
+        return (key or node.location).error(path, f"unknown key {shown_key(name)!r}", remedy)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _unknown_system(detail, node, key, path)
     if hides(path):
         name = next(step for step in path if isinstance(step, str) and resembles_secret(step))
-        return node.place.error(path, f"{shown_key(name)!r} has an unexpected value", "write text in quotes")
+        return node.location.error(
+            path, f"{shown_key(name)!r} has an unexpected value", "write text in quotes"
+        )
     message, remedy = _word(detail, path, keys_at(model, path[:-1], root))
     # A section has no text of its own to underline, so its key is underlined.
-    inside = node.place if key is None or (node.entries is None and node.items is None) else key
+    inside = node.location if key is None or (node.entries is None and node.items is None) else key
     if node.scalar is None and key is not None:
         inside = key
     return inside.error(path, message, remedy or _remedy_of_kind(detail, path, model, root))
@@ -206,20 +208,22 @@ def _word_choice(value: object, expected: str) -> tuple[str, str]:
     return message, suggest(str(value), choices)
 
 
-def _unknown_system(detail: ErrorDetails, node: Node, key: Place | None, path: Path) -> Finding:
+def _unknown_system(detail: ErrorDetails, node: Node, key: Location | None, path: Path) -> Finding:
     context = detail.get("ctx") or {}
     system = node.child("system")
     if system is None:
-        return node.place.error(
+        return node.location.error(
             path, "missing key 'system'", "name the kind of broker, such as system: kafka"
         )
     expected = str(context.get("expected_tags", ""))
     systems = [name.strip(" '") for name in expected.split(",")]
     remedy = suggest(str(system.scalar), systems) or f"known systems: {', '.join(systems)}"
-    return system.place.error((*path, "system"), f"unknown system {_show(system.scalar)}", remedy)
+    return system.location.error((*path, "system"), f"unknown system {_show(system.scalar)}", remedy)
 
 
-def locate(root: Node, loc: Sequence[str | int], model: type[BaseModel]) -> tuple[Node, Place | None, Path]:
+def locate(
+    root: Node, loc: Sequence[str | int], model: type[BaseModel]
+) -> tuple[Node, Location | None, Path]:
     """Find the value that one of pydantic's locations refers to, or its closest parent in the file.
 
     Pydantic's locations include steps that are not in the file, such as the chosen member of a union or the
@@ -228,7 +232,7 @@ def locate(root: Node, loc: Sequence[str | int], model: type[BaseModel]) -> tupl
     :return: the value, the location of its key (None in lists), and its path in the file.
     """
     node = root
-    key: Place | None = None
+    key: Location | None = None
     path: Path = ()
     for step in loc:
         name = step

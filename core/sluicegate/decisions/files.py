@@ -78,7 +78,7 @@ class LogFiles:
     def begin_line(self) -> Interned:
         """The id tables for the next line; if the spool was moved or removed, those of a new one."""
         spool = self._spool
-        if spool is not None and not spool.is_in_place:
+        if spool is not None and not spool.is_linked:
             _log.warning("decision spool %s was moved or removed, a new one is begun", spool.path)
             self._end_spool()
         self.interned.make_room()

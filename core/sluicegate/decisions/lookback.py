@@ -115,8 +115,8 @@ def rows(table: pa.Table) -> Iterator[Row]:
     for start in range(0, len(table), _ROWS_AT_ONCE):
         parts = [each.slice(start, _ROWS_AT_ONCE) for each in columns]
         numbers = [_integers(each) for each in parts[: len(_NUMBERS)]]
-        places = [_integers(each.indices) for each in parts[len(_NUMBERS) :]]
-        named = [[known[index] for index in of] for known, of in zip(texts, places, strict=True)]
+        indices = [_integers(each.indices) for each in parts[len(_NUMBERS) :]]
+        named = [[known[index] for index in of] for known, of in zip(texts, indices, strict=True)]
         yield from map(Row, *numbers, *named)
 
 

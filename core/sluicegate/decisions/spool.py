@@ -87,7 +87,7 @@ class Spool:
             raise
 
     @property
-    def is_in_place(self) -> bool:
+    def is_linked(self) -> bool:
         """Whether the file is where it was made; elsewhere no reader finds what is written to it."""
         try:
             return identity(self.path) == self._identity

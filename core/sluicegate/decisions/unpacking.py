@@ -102,11 +102,11 @@ class Unpacking:
         ids = batch.get(name)
         if ids is None:  # a window's principal, client and policy
             return _checked(field, None)
-        places = _unpacked(ids, count) if isinstance(ids, dict) else ids
-        highest = pc.max(places).as_py() if isinstance(ids, dict) else ids
+        indices = _unpacked(ids, count) if isinstance(ids, dict) else ids
+        highest = pc.max(indices).as_py() if isinstance(ids, dict) else ids
         if not 0 <= highest < len(self._tables[name][0]):
             raise IndexError(f"id {highest} of {name!r} is not known")
-        return places
+        return indices
 
     def _joined(self, name: str, parts: Sequence[tuple[int, dict[str, Any]]], rows: int) -> pa.Array:
         kind = pa.uint16() if name in _TABLE_OF and not self._plain else SCHEMA.field(name).type
@@ -121,17 +121,17 @@ class Unpacking:
             ]
         )
 
-    def _coded(self, column: str, places: pa.Array) -> pa.Array:
+    def _coded(self, column: str, indices: pa.Array) -> pa.Array:
         if self._plain:
-            return places.dictionary_encode() if places.type == pa.string() else places
+            return indices.dictionary_encode() if indices.type == pa.string() else indices
         table = self._tables[_TABLE_OF[column]][_MEMBER[column]]
         if table.type != pa.string():
-            return table.take(places)
+            return table.take(indices)
         if len(table) > _FEW:
-            used = pc.unique(places.drop_null())
-            table, places = table.take(used), pc.index_in(places, used)
+            used = pc.unique(indices.drop_null())
+            table, indices = table.take(used), pc.index_in(indices, used)
         texts = table.drop_null().unique()  # nulls of the table must become nulls of the indices
-        return pa.DictionaryArray.from_arrays(pc.index_in(table, texts).take(places), texts)
+        return pa.DictionaryArray.from_arrays(pc.index_in(table, texts).take(indices), texts)
 
 
 def _no_entries() -> dict[str, tuple[pa.Array, ...]]:

@@ -62,7 +62,7 @@ class Mode:
         name = op.principal if self.group is Group.PRINCIPALS else split_client(op.client)[0]
         if self.names:
             return name in self.names
-        return place_of(policy, name) < self.percent / 100
+        return canary_rank(policy, name) < self.percent / 100
 
     def own(self, name: str) -> str:
         """The name of a bucket that each kind of mode has for itself: debt of one must never hold others."""
@@ -81,8 +81,8 @@ OBSERVE = Mode(ModeKind.OBSERVE)
 
 
 @lru_cache(_NAMES)
-def place_of(policy: str, name: str) -> float:
-    """The place of a principal or client in a policy's order of canaries, 0.0 to 1.0.
+def canary_rank(policy: str, name: str) -> float:
+    """The rank of a principal or client in a policy's order of canaries, 0.0 to 1.0.
 
     It is the same in every gateway and after every restart, so a larger share only adds to a smaller one.
     Policies have different orders, or the same few would be the first to meet each of them.

@@ -60,7 +60,7 @@ class Operation:
     unreadable: str = ""
     """Why compressed messages could not be inspected; set only where a policy requires it."""
     waiter: object | None = None
-    """Place in a limiter's wait queue while the operation is held; set and cleared by the engine."""
+    """Entry in a limiter's wait queue while the operation is held; set and cleared by the engine."""
     held_ns: int = 0
     """When the operation was first held, monotonic; 0 if it is not held; set and cleared by the engine."""
     also: tuple[str, ...] = ()

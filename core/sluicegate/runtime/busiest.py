@@ -14,7 +14,7 @@ class BusiestNames:
     Whoever gets a name counts from 0; what it did before stays in the sums of all others.
 
     :param width: how many counters there are.
-    :param weighed: places of the counters that say who is busy.
+    :param weighed: indices of the counters that say who is busy.
     :param limit: how many are named.
     """
 
@@ -39,7 +39,7 @@ class BusiestNames:
             self.other = tuple(map(add, self.other, gained))
 
     def review(self) -> None:
-        """Name those that are now twice as busy as the quietest named ones, in their places."""
+        """Name those that are now twice as busy as the quietest named ones, instead of these."""
         recent, self._recent = self._recent, Counter()
         quiet = sorted((recent[name], name) for name in self.named)
         unnamed = ((count, name) for name, count in recent.items() if name not in self.named)

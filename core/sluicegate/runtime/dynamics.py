@@ -102,9 +102,9 @@ class Dynamics:
         before = self._stored.get(factor.name)
         if before is not None:
             age_ns = now_ns - self._stored_ns[factor.name]
-            is_turn = before[2] != now[2] or (before[0] != now[0] and not 0 < before[0] * now[0] < 1)
-            is_turn = is_turn or (before[0] == 1) != (now[0] == 1)
-            if not is_turn and age_ns < (_BETWEEN_NS if before != now else _RETELL_NS):
+            is_news = before[2] != now[2] or (before[0] != now[0] and not 0 < before[0] * now[0] < 1)
+            is_news = is_news or (before[0] == 1) != (now[0] == 1)
+            if not is_news and age_ns < (_BETWEEN_NS if before != now else _RETELL_NS):
                 return
         self._stored[factor.name] = now
         self._stored_ns[factor.name] = now_ns

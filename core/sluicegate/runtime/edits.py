@@ -15,7 +15,7 @@ from sluicegate.store import Key
 Body = TypeVar("Body", bound=BaseModel)
 
 
-class _Placed(BaseModel):
+class _OfLevel(BaseModel):
     """What concerns one level, and one name of it."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -27,7 +27,7 @@ class _Placed(BaseModel):
     broker: str = Field(default="", description="Name of the broker's entry; empty for all.", max_length=63)
 
 
-class EditBody(_Placed):
+class EditBody(_OfLevel):
     """One field to set or to unset."""
 
     field: str = Field(min_length=1, max_length=200, description="Policy, such as max_publish_rate.")
@@ -53,7 +53,7 @@ class ChangeBody(BaseModel):
         return [edit.wanted() for edit in self.edits]
 
 
-class PromoteBody(_Placed):
+class PromoteBody(_OfLevel):
     """A policy that is to be promoted; level, name and broker are those of its mode, as set."""
 
     policy: str = Field(min_length=1, max_length=200, description="Policy, such as max_publish_rate.")
@@ -131,5 +131,5 @@ def validated(model: type[Body], values: Mapping[str, Any]) -> Body:
 def first_problem(error: ValidationError) -> str:
     """Where the first mistake of a body is, and what it is."""
     [first, *_] = error.errors(include_url=False)
-    place = ".".join(str(step) for step in first["loc"])
-    return f"{place or 'the body'}: {first['msg']}"
+    location = ".".join(str(step) for step in first["loc"])
+    return f"{location or 'the body'}: {first['msg']}"

@@ -263,6 +263,7 @@ class PolicyWatch:
         return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
     def _check_file(self, force: bool) -> bool:
+        # Before the file is read: a change during the reading makes another mark for the next check.
         mark, now_ns = self._file_mark(), monotonic_ns()
         is_new = force or mark != self._mark
         if not is_new and now_ns < self._again_ns:

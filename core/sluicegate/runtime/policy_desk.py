@@ -186,7 +186,7 @@ class PolicyDesk:
         known = values_of(self._watch.store_layers)
         for change in revision.changes:
             if repr(known.get(change.key)) != repr(change.new):
-                what = f"{change.key.field} of {change.key.place} was changed again after revision {number}"
+                what = f"{change.key.field} of {change.key.target} was changed again after revision {number}"
                 raise PolicyRefusedError(f"{what}: undo the later change first, or set it")
         return [Wanted(change.key, change.old) for change in revision.changes]
 
@@ -296,4 +296,4 @@ def _counts(compared: Iterable[str], live: Live, fields: Iterable[str]) -> list[
 
 def _key_json(key: Key) -> dict[str, Any]:
     shown = {"broker": key.broker, "level": key.level.label, "name": key.name, "field": key.field}
-    return {**shown, "place": key.place}
+    return {**shown, "place": key.target}

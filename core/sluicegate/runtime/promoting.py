@@ -130,7 +130,7 @@ def as_row(
         "broker": key.broker,
         "level": key.level.label,
         "name": key.name,
-        "place": key.place,
+        "place": key.target,
         "policy": key.field.removeprefix(MODE),
         "mode": mode,
         "next": "" if parsed.enforces else str(next_mode(parsed, settings, has_canary=has_canary)),

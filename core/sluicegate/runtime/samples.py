@@ -32,7 +32,7 @@ _PER_SAMPLE = 4_096
 _REVIEW = 60
 """Samples between two looks at which topics are the busiest."""
 _HOLD_SUM = HOLD_SLOTS
-"""Place of the ns held in all behind the slots of a hold histogram."""
+"""Index of the ns held in all behind the slots of a hold histogram."""
 
 
 @dataclass(slots=True)
@@ -140,6 +140,7 @@ class TopicSamples:
 
     def _look(self, topic: str, state: TopicState) -> _Seen:
         seen = self._seen.get(topic)
+        # A state that was dropped and made again counts from 0.
         if seen is None or seen.state is not state:
             if seen is not None and topic not in self._named:
                 self._forget(topic)

@@ -79,8 +79,8 @@ class SlowCalls:
         seconds = took_ns / 1e9
         metrics = self._metrics()
         if metrics is not None:
-            held = metrics.counter(COUNTED, "Calls of a plugin that held up the event loop.", _LABELS)
-            held.inc(1, *key)
+            slow = metrics.counter(COUNTED, "Calls of a plugin that held up the event loop.", _LABELS)
+            slow.inc(1, *key)
             if seconds > self._longest.get(key, 0.0):
                 self._longest[key] = seconds
                 metrics.gauge(LONGEST, "The longest of these calls.", _LABELS).set(seconds, *key)

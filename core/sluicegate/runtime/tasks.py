@@ -120,7 +120,7 @@ class TaskThread:
         :param now_ns: monotonic time.
         """
         for supervised in self._supervised:
-            began_ns = supervised.began_ns
+            began_ns = supervised.began_ns  # read once, as the tasks' thread sets it to 0 between runs
             took_s = (now_ns - began_ns) / 1e9
             if began_ns and took_s > supervised.limit_s + _BLOCKING_S and supervised.reported_ns != began_ns:
                 supervised.reported_ns = began_ns
@@ -198,10 +198,11 @@ class TaskThread:
         if supervised.hanging is not None and not supervised.hanging.done():
             raise TimeoutError("an earlier run was cancelled and still runs")
         run = asyncio.ensure_future(_guarded(supervised.task))
+        # Not `wait_for`: it never returns if the task ignores its cancellation.
         try:
             done, _ = await asyncio.wait({run}, timeout=supervised.limit_s)
         except asyncio.CancelledError:
-            run.cancel()
+            run.cancel()  # `wait` leaves it running
             raise
         if not done:
             run.cancel()

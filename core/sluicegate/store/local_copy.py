@@ -18,7 +18,7 @@ NAME = "store-copy.json"
 """Name of the file in the state directory."""
 _FORMAT = 1
 _MOST_BYTES = 64 << 20
-_PLACE = re.compile(r"(?P<scheme>[^:]+://)(?:[^/?]*@)?(?P<place>[^?]*)")
+_ADDRESS = re.compile(r"(?P<scheme>[^:]+://)(?:[^/?]*@)?(?P<address>[^?]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class LocalCopy:
 
     def __init__(self, path: Path, url: str) -> None:
         self.path = path
-        match = _PLACE.match(url)
-        self._place = match["scheme"] + match["place"] if match is not None else ""
+        match = _ADDRESS.match(url)
+        self._address = match["scheme"] + match["address"] if match is not None else ""
 
     def write(self, state: StoreState) -> None:
         """Replace the copy atomically, even if this process or the host crashes.
@@ -52,7 +52,7 @@ class LocalCopy:
         make_folder(self.path.parent)
         content = {
             "format": _FORMAT,
-            "store": self._place,
+            "store": self._address,
             "at": state.at_s,
             "version": state.version,
             "settings": list(_settings(state.layers)),
@@ -89,21 +89,21 @@ class LocalCopy:
             saved = json.loads(text)
             if saved["format"] != _FORMAT:
                 raise ValueError(f"its format is {saved['format']!r}, expected {_FORMAT}")
-            place, version, at_s = str(saved["store"]), int(saved["version"]), float(saved["at"])
+            address, version, at_s = str(saved["store"]), int(saved["version"]), float(saved["at"])
             facts = {str(key): str(value) for key, value in saved["facts"].items()}
             layers = _layers(saved["settings"])
         except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             raise ValueError(f"it is damaged ({error!r})") from error
-        if place != self._place:
-            raise ValueError(f"it belongs to another store, {place!r}")
+        if address != self._address:
+            raise ValueError(f"it belongs to another store, {address!r}")
         return StoreState(version, layers, facts, at_s)
 
 
 def _settings(layers: Sequence[PolicyLayer]) -> Iterator[list[object]]:
     """Flatten layers into rows: level, name, broker, whether it is a ceiling, field, value, location."""
     for (level, name, field, broker), setting in flattened(layers):
-        place = [level.label, name, broker, field.startswith(CEILING), field.removeprefix(CEILING)]
-        yield [*place, setting.value, setting.location]
+        row = [level.label, name, broker, field.startswith(CEILING), field.removeprefix(CEILING)]
+        yield [*row, setting.value, setting.location]
 
 
 def _layers(settings: Sequence[Sequence[Any]]) -> tuple[PolicyLayer, ...]:

@@ -35,7 +35,7 @@ class StoreConflictError(StoreError):
 
 
 class Key(NamedTuple):
-    """The place of a setting: level, name, field and broker."""
+    """What a setting is for: level, name, field and broker."""
 
     level: Level
     name: str
@@ -45,8 +45,8 @@ class Key(NamedTuple):
     """Name of the broker's entry; empty for all entries."""
 
     @property
-    def place(self) -> str:
-        """The place of the setting, as text: `topic orders.eu of broker main`."""
+    def target(self) -> str:
+        """What the setting is for, as text: `topic orders.eu of broker main`."""
         if self.level is Level.BROKER:
             return f"broker {self.broker}".rstrip()
         where = f"{self.level.label} {self.name}"
@@ -199,12 +199,12 @@ def flattened(layers: Iterable[PolicyLayer]) -> Iterator[tuple[Key, Setting]]:
 
 def grouped(settings: Iterable[tuple[Key, Setting]]) -> tuple[PolicyLayer, ...]:
     """The inverse of `flattened`; layers and their fields are sorted."""
-    by_place: dict[tuple[Level, str, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
+    by_target: dict[tuple[Level, str, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
     for (level, name, field, broker), setting in sorted(settings, key=lambda each: each[0].field):
-        parts = by_place.setdefault((level, name, broker), ({}, {}))
+        parts = by_target.setdefault((level, name, broker), ({}, {}))
         parts[field.startswith(CEILING)][field.removeprefix(CEILING)] = setting
     return tuple(
-        PolicyLayer(level, name, *parts, broker) for (level, name, broker), parts in sorted(by_place.items())
+        PolicyLayer(level, name, *parts, broker) for (level, name, broker), parts in sorted(by_target.items())
     )
 
 

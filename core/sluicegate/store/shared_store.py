@@ -73,6 +73,7 @@ class SharedStore(PolicyStore):
             self._run(self._open(open_metadata))
             self._open_replica.wait_for_listing(timeout_s + _MARGIN_S)
         except BaseException:
+            # The caller gets no object that it could close, and the thread would go on.
             self.close()
             raise
 
@@ -172,6 +173,7 @@ class SharedStore(PolicyStore):
 
     def _finish(self, writing: Coroutine[Any, Any, int]) -> int:
         version = self._run(writing, _WRITING_S)
+        # The replica follows by a watch, which may lag behind: whoever has written reads the change next.
         self._open_replica.wait_for_version(version, self._timeout_s)
         return version
 
@@ -184,7 +186,7 @@ class SharedStore(PolicyStore):
 
         async def attempt(version: int, last: Entry | None) -> int | None:
             refuse_conflict(expected, version)
-            entries = {key: await self._keys.get(place) for key, place in keys.items()}
+            entries = {key: await self._keys.get(path) for key, path in keys.items()}
             old = {key: decoded_row(each.value).value for key, each in entries.items() if each is not None}
             changes = differences(edits, old.get)
             if not changes:
@@ -227,6 +229,7 @@ class SharedStore(PolicyStore):
         parts.append(Put(self._line(number), encoded_revision(revision)))
         if number > _KEPT_CHANGES:
             parts.append(Delete(self._line(number - _KEPT_CHANGES)))
+        # The counter orders all gateways' changes; the other conditions notice keys written by hand.
         is_done = await self._keys.transact([_unchanged(self._counter, last), *conditions], parts)
         return number if is_done else None
 

@@ -58,6 +58,7 @@ class SqliteStore(PolicyStore):
         """Read all settings and their version as one snapshot."""
 
         def read(connection: sqlite3.Connection) -> tuple[int, tuple[PolicyLayer, ...]]:
+            # One snapshot, so that the version is that of the settings.
             connection.execute("BEGIN")
             try:
                 version = _version(connection)
@@ -78,6 +79,7 @@ class SqliteStore(PolicyStore):
         """Set and remove fields in one transaction."""
 
         def write(connection: sqlite3.Connection) -> int:
+            # Locks before the first read: a transaction that has read cannot write once another one has.
             connection.execute("BEGIN IMMEDIATE")
             with connection:
                 version = _version(connection)

@@ -109,7 +109,7 @@ class StandbyStore(PolicyStore):
     def put_fact(self, key: str, value: str) -> None:
         """Store a fact, or remove it."""
         self._opened().put_fact(key, value)
-        self._copy_due_ns = 0
+        self._copy_due_ns = 0  # facts change no version, so nothing else makes the copy due
 
     def claim_fact(self, key: str, value: str) -> str:
         """Store a fact unless its key exists."""

@@ -28,10 +28,10 @@ async def of_brokers(context: BrokerContext, config: BacklogConfig) -> Mapping[s
     :raises HttpError: if any broker cannot be asked: the topics that it has would look caught up.
     """
     ask = partial(http_get, timeout_s=config.timeout / 1000, tls=context.broker_tls)
-    answers = await asyncio.gather(*(ask(url) for url in config.urls))
+    responses = await asyncio.gather(*(ask(url) for url in config.urls))
     lags: dict[str, float] = {}
-    for answer in answers:
-        for labels, value in series(answer.decode("utf-8", errors="replace"), LAG):
+    for response in responses:
+        for labels, value in series(response.decode("utf-8", errors="replace"), LAG):
             topic = labels.get("topic", "")
             lags[topic] = max(value, lags.get(topic, 0.0))
     states = context.states

@@ -87,7 +87,7 @@ class DanubeFront(GrpcFront):
             self._started.calls.attachments.owners.learned(topic, owner, now_ns)
 
     def _open(self, key: str, value: str, listener: Listener) -> None:
-        """A broker is new: remember its place for the next start, and listen for it."""
+        """A broker is new: remember its port for the next start, and listen for it."""
         services = self._started.services
         services.remember(key, value)
         services.spawn(services.listen(listener))

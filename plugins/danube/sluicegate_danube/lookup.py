@@ -57,53 +57,53 @@ class Lookup:
             "failed" clients report that the topic may not exist.
         """
         try:
-            answer = TopicLookupResponse.FromString(message)
+            response = TopicLookupResponse.FromString(message)
         except DecodeError:
             self.refused += 1
             return _UNREADABLE
-        if answer.response_type == TopicLookupResponse.Failed:
-            if not answer.connect_url and not answer.broker_url:
+        if response.response_type == TopicLookupResponse.Failed:
+            if not response.connect_url and not response.broker_url:
                 return None
             for field in ("connect_url", "broker_url", "proxy"):
-                answer.ClearField(field)
-            return answer.SerializeToString()
-        place = self._by_metadata if self._route == "metadata" else self._by_port
-        if not place(answer):
+                response.ClearField(field)
+            return response.SerializeToString()
+        rewrite = self._by_metadata if self._route == "metadata" else self._by_port
+        if not rewrite(response):
             self.refused += 1
-            named = _named(answer)[:_MAX_URL]
+            named = _named(response)[:_MAX_URL]
             if self._once.first(named):
                 self._tell(named)
             return _UNKNOWN
-        return answer.SerializeToString()
+        return response.SerializeToString()
 
     def owner(self, message: bytes) -> str:
         """The broker that an answer names as the topic's owner; empty if there is none or it is unknown."""
         try:
-            answer = TopicLookupResponse.FromString(message)
+            response = TopicLookupResponse.FromString(message)
         except DecodeError:
             return ""
-        if answer.response_type == TopicLookupResponse.Failed:
+        if response.response_type == TopicLookupResponse.Failed:
             return ""
-        address = self._brokers.target(_named(answer))
+        address = self._brokers.target(_named(response))
         return shown(address) if address is not None else ""
 
-    def _by_port(self, answer: TopicLookupResponse) -> bool:
+    def _by_port(self, response: TopicLookupResponse) -> bool:
         """Name the gateway's port for the broker, or for the proxy in front of it; False if it has none."""
-        gate = self._brokers.port_of(answer.connect_url)
-        if gate is None or (answer.proxy and self._brokers.target(answer.broker_url) is None):
+        gate = self._brokers.port_of(response.connect_url)
+        if gate is None or (response.proxy and self._brokers.target(response.broker_url) is None):
             return False
-        answer.connect_url = self._url(gate, answer.connect_url)
-        if not answer.proxy:
-            answer.broker_url = answer.connect_url
+        response.connect_url = self._url(gate, response.connect_url)
+        if not response.proxy:
+            response.broker_url = response.connect_url
         return True
 
-    def _by_metadata(self, answer: TopicLookupResponse) -> bool:
+    def _by_metadata(self, response: TopicLookupResponse) -> bool:
         """Name the gateway's only address, and the broker as it names itself; False if it is unknown."""
-        name = _named(answer)
+        name = _named(response)
         if self._brokers.target(name) is None:
             return False
-        answer.connect_url = self._url(self._brokers.main, answer.connect_url)
-        answer.broker_url, answer.proxy = name, True
+        response.connect_url = self._url(self._brokers.main, response.connect_url)
+        response.broker_url, response.proxy = name, True
         return True
 
     def _url(self, gate: Address, like: str) -> str:
@@ -111,6 +111,6 @@ class Lookup:
         return f"{self._scheme}://{shown(gate)}" if "://" in like else shown(gate)
 
 
-def _named(answer: TopicLookupResponse) -> str:
+def _named(response: TopicLookupResponse) -> str:
     """The broker that an answer leads to."""
-    return answer.broker_url if answer.proxy else answer.connect_url
+    return response.broker_url if response.proxy else response.connect_url

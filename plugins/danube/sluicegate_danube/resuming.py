@@ -121,8 +121,8 @@ class ProducerResumer:
     async def _owner(self, broker: Address, wanted: _Wanted) -> Address | None:
         """The topic's owner, as a broker says; None if it has none that the gateway may dial."""
         request = TopicLookupRequest(request_id=1, topic=wanted.topic)
-        status, answer = await self._call(broker, TOPIC_LOOKUP, request, wanted)
-        owner = self._lookup.owner(answer) if status is None else ""
+        status, response = await self._call(broker, TOPIC_LOOKUP, request, wanted)
+        owner = self._lookup.owner(response) if status is None else ""
         return self._brokers.target(owner) if owner else None
 
     async def _create(self, owner: Address, wanted: _Wanted) -> int:
@@ -136,9 +136,9 @@ class ProducerResumer:
                 topic_name=wanted.topic,
                 dispatch_strategy=int(dispatch),
             )
-            status, answer = await self._call(owner, _CREATE, request, wanted)
+            status, response = await self._call(owner, _CREATE, request, wanted)
             if status is None:
-                return ProducerResponse.FromString(answer).producer_id
+                return ProducerResponse.FromString(response).producer_id
             if status is not grpc.StatusCode.FAILED_PRECONDITION:
                 return 0
         return 0
@@ -156,14 +156,14 @@ class ProducerResumer:
         async with connect(self._config, shown(broker), is_tls=self._is_tls) as channel:
             try:
                 call: Callable[..., Awaitable[bytes]] = channel.unary_unary(path)
-                answer = await call(
+                response = await call(
                     request.SerializeToString(), timeout=_CALL_S, metadata=tuple(wanted.metadata)
                 )
             except grpc.aio.AioRpcError as error:
                 if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                     raise _NotYetError from None
                 return error.code(), b""
-        return None, answer
+        return None, response
 
 
 def renamed(message: bytes, path: Path, producer: int) -> bytes:

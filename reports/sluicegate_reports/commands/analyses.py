@@ -15,7 +15,7 @@ from sluicegate_reports.commands.charging import usage
 from sluicegate_reports.commands.compact import compact
 from sluicegate_reports.commands.locations import FOLDER, NEW_FILE, NEW_FOLDER
 from sluicegate_reports.commands.usage import Unusable, part, spark, write
-from sluicegate_reports.model.places import Place, PlaceError, one_line
+from sluicegate_reports.model.locations import Location, LocationError, one_line
 
 
 @click.command("replay")
@@ -29,7 +29,9 @@ from sluicegate_reports.model.places import Place, PlaceError, one_line
     help="Replay FILE with this change, in the words of `policies set`; may be repeated.",
 )
 @output.options
-def replay(log: Place, file: Path, changes: tuple[str, ...], out: Place | None, form: str | None) -> None:
+def replay(
+    log: Location, file: Path, changes: tuple[str, ...], out: Location | None, form: str | None
+) -> None:
     """Replay LOG under the policies in FILE, and report whom they would have refused or delayed.
 
     LOG is the directory of a decision log, a path or a URL such as s3a://BUCKET/LOG. FILE is a gateway's
@@ -69,7 +71,12 @@ def replay(log: Place, file: Path, changes: tuple[str, ...], out: Place | None, 
 )
 @output.options
 def recommend(
-    log: Place, head_room: float, apply: bool, policies: Place | None, out: Place | None, form: str | None
+    log: Location,
+    head_room: float,
+    apply: bool,
+    policies: Location | None,
+    out: Location | None,
+    form: str | None,
 ) -> None:
     """Recommend limits from a baseline, the percentiles of the demand in LOG, as a ready policy file.
 
@@ -83,7 +90,7 @@ def recommend(
     try:
         with progress.working("recommend"):
             recommendation = job.recommend(log, head_room=head_room, apply=apply)
-    except (job.RecommendError, PlaceError) as error:
+    except (job.RecommendError, LocationError) as error:
         raise Unusable(str(error)) from None
     text = writing.policy_file(recommendation.plan)
     if policies is not None:
@@ -118,7 +125,9 @@ def recommend(
     help="Files whose sums are stored together: a killed call has to read so many again at most.",
 )
 @output.options
-def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, form: str | None) -> None:
+def follow(
+    log: Location, state: Location, files_per_batch: int, out: Location | None, form: str | None
+) -> None:
     """Count the files that are new in LOG since the last call, and print the totals. Needs no Java.
 
     A killed call can be repeated: nothing is lost, and nothing counts twice.
@@ -128,7 +137,7 @@ def follow(log: Place, state: Place, files_per_batch: int, out: Place | None, fo
     try:
         with progress.working("follow"):
             results = job.findings(job.follow(log, state, files_per_batch=files_per_batch))
-    except (job.FollowError, PlaceError) as error:
+    except (job.FollowError, LocationError) as error:
         raise Unusable(str(error)) from None
     except OSError as error:
         raise Unusable(f"cannot write {str(state)!r}: {one_line(error)}") from None

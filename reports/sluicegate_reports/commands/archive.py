@@ -9,13 +9,13 @@ from sluicegate.host.children import python_command
 from sluicegate.output import echo
 from sluicegate_reports.commands.locations import FOLDER
 from sluicegate_reports.commands.usage import Unusable, need_java, not_installed, spark_classes
-from sluicegate_reports.model.places import Place, one_line
+from sluicegate_reports.model.locations import Location, one_line
 from sluicegate_reports.spark.class_archive import ClassArchive
 
 
 @click.command("archive-classes")
 @click.argument("directory", type=FOLDER, metavar="DIR")
-def archive_classes(directory: Place) -> None:
+def archive_classes(directory: Location) -> None:
     """Archive the Java classes of Spark, so that commands of `report` take seconds less from then on.
 
     The recorded run in DIR is compared once, and the classes which that loads are kept in the user's cache
@@ -39,7 +39,7 @@ def archive_classes(directory: Place) -> None:
     _report(archive)
 
 
-def _compare(directory: Place, option: str) -> None:
+def _compare(directory: Location, option: str) -> None:
     """Compare the run in a process of its own, and return when its Java has ended too.
 
     :raises Unusable: if it fails.

@@ -10,7 +10,7 @@ import click
 from sluicegate_reports.commands import output
 from sluicegate_reports.commands.locations import FOLDER, NEW_FILE
 from sluicegate_reports.commands.usage import Unusable, part
-from sluicegate_reports.model.places import Place, one_line
+from sluicegate_reports.model.locations import Location, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,14 +44,14 @@ _DATE = click.DateTime(["%Y-%m-%d"])
 )
 @output.options
 def usage(
-    log: Place,
+    log: Location,
     since: datetime | None,
     before: datetime | None,
-    csv_file: Place | None,
-    parquet: Place | None,
-    service_level: Place | None,
+    csv_file: Location | None,
+    parquet: Location | None,
+    service_level: Location | None,
     burst_seconds: float,
-    out: Place | None,
+    out: Location | None,
     form: str | None,
 ) -> None:
     """Sum LOG by day, topic and principal: messages, bytes, what was refused and what was held.
@@ -77,15 +77,15 @@ def _day(time: datetime | None) -> date | None:
     return time.date() if time is not None else None
 
 
-def _write_level(level: "pa.Table", place: Place) -> None:
+def _write_level(level: "pa.Table", location: Location) -> None:
     from sluicegate_reports.render.delimited import csv_writer
 
-    with place.written() as file, csv_writer(file, level.schema) as write:
+    with location.written() as file, csv_writer(file, level.schema) as write:
         write(level)
 
 
 @contextmanager
-def _written(csv_file: Place | None, parquet: Place | None) -> "Iterator[Callable[[pa.Table], None]]":
+def _written(csv_file: Location | None, parquet: Location | None) -> "Iterator[Callable[[pa.Table], None]]":
     """What writes rows to the files that are wanted; they appear when the block has ended."""
     import pyarrow.parquet as pq
 

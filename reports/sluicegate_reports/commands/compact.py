@@ -9,7 +9,7 @@ from sluicegate.output import echo
 from sluicegate_reports.commands.locations import FOLDER, NEW_FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, part
 from sluicegate_reports.model.listing import is_table
-from sluicegate_reports.model.places import Place, one_line
+from sluicegate_reports.model.locations import Location, one_line
 
 if TYPE_CHECKING:
     from sluicegate_reports.spark.delta_table import Recorded
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Make DIR a Delta table, which later calls keep up. Needs the extra `delta`.",
 )
-def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
+def compact(log: Location, target: Location, before: object, *, delta: bool) -> None:
     """Copy the days that are over of the decision log LOG into few large files, by run, system and date.
 
     LOG stays as it is. Each call copies what earlier calls have not; an interrupted one can be repeated.
@@ -62,7 +62,7 @@ def compact(log: Place, target: Place, before: object, *, delta: bool) -> None:
         echo(f"the Delta table has {recorded.files:,} files more, in version {recorded.version}")
 
 
-def _recorder() -> "Callable[[Place], Recorded]":
+def _recorder() -> "Callable[[Location], Recorded]":
     """Keeps the Delta table; loaded before anything is written, as its library may be missing."""
     try:
         from sluicegate_reports.spark.delta_table import record

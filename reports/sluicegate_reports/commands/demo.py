@@ -59,8 +59,8 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
     compared = [system for system in SYSTEMS if system in systems]
     if not compared:
         return []
-    place = directory / "comparison"
-    run_directory = place / "run"
+    folder = directory / "comparison"
+    run_directory = folder / "run"
     run_directory.mkdir(parents=True)
     screen = _Screen(plain)
     lacking = lacks()
@@ -80,12 +80,12 @@ def show(directory: Path, systems: Sequence[str], plain: bool) -> Sequence[str]:
         screen.say(f"\n{_without(lacking, run_directory)}", "bold yellow")
         return problems
     try:
-        results = _compared(place, run_directory, screen)
-        _written(results, place)
+        results = _compared(folder, run_directory, screen)
+        _written(results, folder)
     except _FailedError as failed:
         return [*problems, str(failed)]
     screen.summary(results)
-    screen.say(f"\nThe report, to look at in a browser: {place / 'report.html'}", "bold")
+    screen.say(f"\nThe report, to look at in a browser: {folder / 'report.html'}", "bold")
     screen.say(f"report.json and report.md are beside it; the recorded run is in {run_directory}")
     for line in unmeasured(results):
         screen.say(line, "yellow")
@@ -202,12 +202,12 @@ def _without(lacking: str, run_directory: Path) -> str:
     )
 
 
-def _compared(place: Path, run_directory: Path, screen: _Screen) -> Results:
+def _compared(folder: Path, run_directory: Path, screen: _Screen) -> Results:
     """Run the job as its command does, in a process of its own: what it prints goes to a file.
 
     :raises _FailedError: if it fails.
     """
-    out, log = place / "report.json", place / "compare.log"
+    out, log = folder / "report.json", folder / "compare.log"
     arguments = ["report", "compare", str(run_directory), "--out", str(out)]
     began = time.monotonic()
     with log.open("w", encoding="utf-8") as printed, screen.waiting("comparing the systems") as bar:
@@ -237,13 +237,13 @@ def _done(command: list[str], printed: int) -> int:
             raise
 
 
-def _written(results: Results, place: Path) -> None:
+def _written(results: Results, folder: Path) -> None:
     """The report as a page and as Markdown; as JSON the job wrote it.
 
     :raises _FailedError: if it cannot be written.
     """
     try:
-        write(place / "report.html", page(results))
-        write(place / "report.md", markdown(results))
+        write(folder / "report.html", page(results))
+        write(folder / "report.md", markdown(results))
     except Unusable as error:
         raise _FailedError(error.message) from None

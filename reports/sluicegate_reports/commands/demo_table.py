@@ -26,7 +26,7 @@ COLUMNS = {
 }
 """Heading and what is counted: clients for the first two, messages for the others."""
 
-_Place = tuple[str, str]
+_Topic = tuple[str, str]
 """System and door."""
 
 
@@ -53,7 +53,7 @@ def clients_table(directory: Path, arms: Sequence[Arm], *, plain: bool) -> Table
     return table
 
 
-def counted(directory: Path) -> dict[_Place, Counter[str]]:
+def counted(directory: Path) -> dict[_Topic, Counter[str]]:
     """Clients and messages of a run by outcome; those that a gateway held are `delayed`.
 
     Only acknowledgements of producers' messages count as acknowledged.
@@ -61,13 +61,13 @@ def counted(directory: Path) -> dict[_Place, Counter[str]]:
     :param directory: of a small run, all of which is read.
     :raises OSError, pyarrow.ArrowException: if a file of the run cannot be read.
     """
-    counts: dict[_Place, Counter[str]] = {}
-    for place, what, messages in (*_observed(directory), *_held(directory)):
-        counts.setdefault(place, Counter())[what] += messages
+    counts: dict[_Topic, Counter[str]] = {}
+    for topic, what, messages in (*_observed(directory), *_held(directory)):
+        counts.setdefault(topic, Counter())[what] += messages
     return counts
 
 
-def _observed(directory: Path) -> Iterator[tuple[_Place, str, int]]:
+def _observed(directory: Path) -> Iterator[tuple[_Topic, str, int]]:
     columns = ["system", "door", "role", "event", "messages"]
     for file in sorted((directory / OBSERVATIONS).glob("run=*/system=*/part-*.parquet")):
         with pq.ParquetFile(file) as parquet:
@@ -78,7 +78,7 @@ def _observed(directory: Path) -> Iterator[tuple[_Place, str, int]]:
             yield (row["system"], row["door"]), row["event"], row["messages_sum"]
 
 
-def _held(directory: Path) -> Iterator[tuple[_Place, str, int]]:
+def _held(directory: Path) -> Iterator[tuple[_Topic, str, int]]:
     columns = ["system", "door", "action", "messages"]
     rows = read_decisions(directory / DECISIONS).select(columns)
     for row in rows.group_by(columns[:3]).aggregate([("messages", "sum")]).to_pylist():

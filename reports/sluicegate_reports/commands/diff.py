@@ -11,7 +11,7 @@ from sluicegate_reports.commands import output
 from sluicegate_reports.commands.fail_on import Wanted, option
 from sluicegate_reports.commands.locations import FILE
 from sluicegate_reports.commands.usage import Unusable
-from sluicegate_reports.model.places import Place, one_line
+from sluicegate_reports.model.locations import Location, one_line
 
 if TYPE_CHECKING:
     from sluicegate_reports.model.results import Results
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @output.options
 @option
 def diff(
-    before: Place, after: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]
+    before: Location, after: Location, out: Location | None, form: str | None, fail_on: tuple[Wanted, ...]
 ) -> None:
     """Compare the results of a comparison with earlier ones: what is better, worse, the same.
 
@@ -42,7 +42,7 @@ def diff(
 @output.options
 @option
 def trend(
-    results: tuple[Place, ...], out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]
+    results: tuple[Location, ...], out: Location | None, form: str | None, fail_on: tuple[Wanted, ...]
 ) -> None:
     """Line up the results of several comparisons: what became better or worse, from run to run and over all.
 
@@ -58,14 +58,14 @@ def trend(
     output.deliver(lined_up([_comparison(file) for file in results]), out, chosen, fail_on)
 
 
-def _comparison(file: Place) -> "Results":
+def _comparison(file: Location) -> "Results":
     results = read_results(file)
     if results.verdict is None:
         raise Unusable(f"{str(file)!r}: not the results of a comparison, but of another command")
     return results
 
 
-def read_results(file: Place) -> "Results":
+def read_results(file: Location) -> "Results":
     """Read the JSON form of a report.
 
     :raises Unusable: if it cannot be read, or is something else.

@@ -18,7 +18,7 @@ from sluicegate_reports.commands.diff import diff, read_results, trend
 from sluicegate_reports.commands.fail_on import Wanted, option
 from sluicegate_reports.commands.locations import FILE, FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, part, spark
-from sluicegate_reports.model.places import Place, PlaceError
+from sluicegate_reports.model.locations import Location, LocationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def report() -> None:
 @output.options
 @option
 def compare(
-    directory: Place, by_spark: bool, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]
+    directory: Location, by_spark: bool, out: Location | None, form: str | None, fail_on: tuple[Wanted, ...]
 ) -> None:
     """Compare the recorded run in DIR, and report the results.
 
@@ -59,7 +59,9 @@ def compare(
 @click.argument("results_file", type=FILE, metavar="RESULTS.json")
 @output.options
 @option
-def render(results_file: Place, out: Place | None, form: str | None, fail_on: tuple[Wanted, ...]) -> None:
+def render(
+    results_file: Location, out: Location | None, form: str | None, fail_on: tuple[Wanted, ...]
+) -> None:
     """Report earlier results again; needs neither Spark nor Java.
 
     RESULTS.json is what a command of `sluicegate report` wrote with `--format json`.
@@ -68,7 +70,7 @@ def render(results_file: Place, out: Place | None, form: str | None, fail_on: tu
     output.deliver(read_results(results_file), out, chosen, fail_on)
 
 
-def _compared(directory: Place, *, by_spark: bool) -> "Results":
+def _compared(directory: Location, *, by_spark: bool) -> "Results":
     """Run the job.
 
     :raises Unusable: without what it needs, or if the directory holds no run.
@@ -84,19 +86,19 @@ def _compared(directory: Place, *, by_spark: bool) -> "Results":
         raise Unusable(
             f"{not_installed(error).message}; `sluicegate report render RESULTS.json` works without it"
         ) from None
-    except (RunError, PlaceError) as error:
+    except (RunError, LocationError) as error:
         raise Unusable(str(error)) from None
     little = is_little(sum(each.size for each in repeated.directories))
     alone = little and directory.is_local and not (by_spark or is_placed() or registry.needs_spark())
     with _where("sluicegate report compare", directory, alone=alone, little=little) as session:
         try:
             return repeated.together([job.compare_run(session, each) for each in repeated.directories])
-        except (RunError, PlaceError) as error:
+        except (RunError, LocationError) as error:
             raise Unusable(str(error)) from None
 
 
 @contextmanager
-def _where(name: str, directory: Place, *, alone: bool, little: bool) -> "Iterator[SparkSession | None]":
+def _where(name: str, directory: Location, *, alone: bool, little: bool) -> "Iterator[SparkSession | None]":
     """Where it is computed: in Spark, or alone in this process, which takes less time than to start Spark."""
     if not alone:
         with spark(name, directory, little=little, frugal=True) as session:

@@ -4,11 +4,11 @@ from typing import Any
 
 import click
 
-from sluicegate_reports.model.places import place
+from sluicegate_reports.model.locations import locate
 
 
 class LocationType(click.Path):
-    """A local path, checked at once, or a URL, checked at its use; converts to a `Place`.
+    """A local path, checked at once, or a URL, checked at its use; converts to a `Location`.
 
     :param folder: whether it names a folder; else a file.
     :param exists: whether it has to be there.
@@ -22,7 +22,7 @@ class LocationType(click.Path):
 
         :raises click.BadParameter: if a local path is unsuitable.
         """
-        wanted = place(value)
+        wanted = locate(value)
         if wanted.is_local:
             super().convert(wanted.url, param, ctx)
         return wanted

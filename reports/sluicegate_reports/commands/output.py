@@ -1,4 +1,4 @@
-"""Options that select the place and form of a report, shared by all commands that make one."""
+"""Options that select the location and form of a report, shared by all commands that make one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sluicegate.output import echo, echo_document
 from sluicegate_reports.commands.fail_on import Wanted, decisive, end
 from sluicegate_reports.commands.locations import NEW_FILE, NEW_FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, write
-from sluicegate_reports.model.places import Place, one_line
+from sluicegate_reports.model.locations import Location, one_line
 
 if TYPE_CHECKING:
     from sluicegate_reports.model.results import Results
@@ -67,7 +67,7 @@ def options(command: _Command) -> _Command:
     return _OUT(_FORMAT(_TABLES(_DELTA(command))))
 
 
-def chosen(out: Place | None, form: str | None) -> str:
+def chosen(out: Location | None, form: str | None) -> str:
     """The form to write, determined before a long job starts.
 
     :raises click.UsageError: if neither option determines it, or the directory of the file does not exist;
@@ -91,7 +91,7 @@ def chosen(out: Place | None, form: str | None) -> str:
     return _SUFFIXES[out.suffix.lower()]
 
 
-def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[Wanted] = ()) -> None:
+def deliver(results: "Results", out: Location | None, form: str, fail_on: Sequence[Wanted] = ()) -> None:
     """Print the results, or write them to a file and print the summary; then apply the thresholds.
 
     :param form: see `chosen`.
@@ -115,7 +115,7 @@ def deliver(results: "Results", out: Place | None, form: str, fail_on: Sequence[
     end(list(deciding.values()))
 
 
-def _tables() -> tuple[Place | None, bool]:
+def _tables() -> tuple[Location | None, bool]:
     """The directory for tables, and whether they are to be Delta tables."""
     options = click.get_current_context().meta.get(_TABLES_KEY, {})
     return options.get("tables"), bool(options.get("delta"))

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sluicegate_reports.model.places import Location, Place, PlaceError, one_line, place, spark_settings
+from sluicegate_reports.model.locations import (
+    Location,
+    LocationError,
+    LocationLike,
+    locate,
+    one_line,
+    spark_settings,
+)
 from sluicegate_reports.runner.brokers.jars import S3, cache, folder, has_jars, java_version
 from sluicegate_reports.spark.class_archive import ClassArchive
 
@@ -76,11 +83,13 @@ def spark_classes() -> ClassArchive:
 
 
 @contextmanager
-def spark(name: str, *places: Place, little: bool = False, frugal: bool = False) -> "Iterator[SparkSession]":
+def spark(
+    name: str, *locations: Location, little: bool = False, frugal: bool = False
+) -> "Iterator[SparkSession]":
     """A session that ends with the block.
 
     :param name: of the command; its last word names what is under way.
-    :param places: what is to be read and written.
+    :param locations: what is to be read and written.
     :param little: whether it reads little, see `session.spark_session`.
     :param frugal: whether Java needs little memory, likewise.
     :raises Unusable: without Spark or Java.
@@ -91,7 +100,7 @@ def spark(name: str, *places: Place, little: bool = False, frugal: bool = False)
 
         need_java()
         options = spark_classes().options
-        session = spark_session(name, for_stores(*places), little=little, frugal=frugal, options=options)
+        session = spark_session(name, for_stores(*locations), little=little, frugal=frugal, options=options)
     except ModuleNotFoundError as error:
         raise not_installed(error) from None
     try:
@@ -112,7 +121,7 @@ def failures() -> Iterator[None]:
 
     try:
         yield
-    except PlaceError as error:
+    except LocationError as error:
         raise Unusable(str(error)) from None
     except (PySparkException, Py4JError) as error:
         lines = str(error).splitlines()
@@ -141,9 +150,9 @@ def part(name: str) -> Any:
         raise not_installed(error) from None
 
 
-def for_stores(*places: Place) -> dict[str, str]:
-    """Further settings that a Spark started here needs to reach the places."""
-    if not any(place.is_s3 for place in places):
+def for_stores(*locations: Location) -> dict[str, str]:
+    """Further settings that a Spark started here needs to reach them."""
+    if not any(location.is_s3 for location in locations):
         return {}
     jars = folder(S3)
     return {
@@ -152,12 +161,12 @@ def for_stores(*places: Place) -> dict[str, str]:
     }
 
 
-def write(out: Location, text: str) -> None:
+def write(out: LocationLike, text: str) -> None:
     """Write a file atomically: readers never see half of it.
 
     :raises Unusable: if it cannot be written.
     """
     try:
-        place(out).write_bytes(text.encode())
+        locate(out).write_bytes(text.encode())
     except OSError as error:
         raise Unusable(f"cannot write {str(out)!r}: {one_line(error)}") from None

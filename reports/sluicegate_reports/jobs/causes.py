@@ -22,7 +22,7 @@ _SET_S = 1.0
 def with_causes(index: int, trial: Trial, figures: Figures, finding: Finding, measures: Measures) -> Finding:
     """A finding with what explains it; one that is kept needs no cause.
 
-    :param index: the trial's place in the run's list.
+    :param index: the trial's index in the run's list.
     """
     causes_found: list[Cause] = []
     if finding.verdict in _EXPLAINED:

@@ -19,7 +19,7 @@ from sluicegate_reports.jobs.reasons import reasons
 from sluicegate_reports.jobs.slices import cuts
 from sluicegate_reports.jobs.thresholds import thresholds
 from sluicegate_reports.model.listing import Listed, Listing, listing
-from sluicegate_reports.model.places import Place
+from sluicegate_reports.model.locations import Location
 from sluicegate_reports.model.results import Cell, Results, RunFacts
 from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
 from sluicegate_reports.model.verdict import Verdict, worst
@@ -167,22 +167,22 @@ def _cells(
     run: Run, findings: Sequence[Finding], rows: Mapping[int, int], measures: Measures
 ) -> Iterator[Cell]:
     cost = costs(run, measures)
-    by_place: dict[tuple[str, str, str], list[tuple[Finding, int]]] = {}
+    by_cell: dict[tuple[str, str, str], list[tuple[Finding, int]]] = {}
     for number, (trial, finding) in enumerate(zip(run.trials, findings, strict=True)):
-        by_place.setdefault((trial.policy, trial.system, trial.door), []).append((finding, rows[number]))
+        by_cell.setdefault((trial.policy, trial.system, trial.door), []).append((finding, rows[number]))
     arms = [(arm.system, arm.door) for arm in run.facts.arms]
     tried = [(trial.system, trial.door) for trial in run.trials]
     for policy in dict.fromkeys(trial.policy for trial in run.trials):
         for system, door in dict.fromkeys([*arms, *tried]):
-            several = by_place.get((policy, system, door))
+            several = by_cell.get((policy, system, door))
             cell = _cell(run.facts, policy, system, door, several or [])
             yield priced(cell, cost)
 
 
 def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[tuple[Finding, int]]) -> Cell:
-    """A place of the matrix.
+    """A cell of the matrix.
 
-    :param findings: of its trials, each with the place of its row.
+    :param findings: of its trials, each with the index of its row.
     """
     if not findings:
         lack = registry.system(system).lack(policy, door)
@@ -209,7 +209,7 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
     )
 
 
-def _notes(directory: Place, run: Run, decisions: Log, observations: Log) -> Iterator[str]:
+def _notes(directory: Location, run: Run, decisions: Log, observations: Log) -> Iterator[str]:
     for what, log in (("decision log", decisions), ("observations", observations)):
         if not log.rows:
             yield f"{what}: there is not one row in {directory.name}"

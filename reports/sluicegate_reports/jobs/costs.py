@@ -12,7 +12,7 @@ from sluicegate_reports.registry.arms import DIRECT_DOOR
 from sluicegate_reports.transforms.throttle import SHARES
 
 _P50, _P99 = SHARES.index(0.5), SHARES.index(0.99)
-_Place: TypeAlias = tuple[str, str, str, str]
+_Key: TypeAlias = tuple[str, str, str, str]
 """System, door, topic and phase."""
 
 
@@ -22,19 +22,19 @@ def costs(run: Run, measures: Measures) -> Mapping[tuple[str, str, str], Cost]:
     A phase counts in which clients are not planned to be held: for a rate one that stays below it. With no
     policy nobody is held.
     """
-    lengths: dict[_Place, float] = {}
-    policies: dict[_Place, set[str]] = {}
-    for place, names, length_s in (*_judged(run), *_direct(run)):
-        policies.setdefault(place, set()).update(names)
-        lengths[place] = min(lengths.get(place, length_s), length_s)
+    lengths: dict[_Key, float] = {}
+    policies: dict[_Key, set[str]] = {}
+    for key, names, length_s in (*_judged(run), *_direct(run)):
+        policies.setdefault(key, set()).update(names)
+        lengths[key] = min(lengths.get(key, length_s), length_s)
     by_cell: dict[tuple[str, str, str], list[Cost]] = {}
     for row in measures.latencies:
-        place = (row["system"], row["door"], row["topic"], row["phase"])
-        if lengths.get(place):
-            cost = Cost(row["quantiles"][_P50], row["quantiles"][_P99], row["messages"] / lengths[place])
-            for policy in policies[place]:
+        key = (row["system"], row["door"], row["topic"], row["phase"])
+        if lengths.get(key):
+            cost = Cost(row["quantiles"][_P50], row["quantiles"][_P99], row["messages"] / lengths[key])
+            for policy in policies[key]:
                 by_cell.setdefault((policy, row["system"], row["door"]), []).append(cost)
-    return {place: _middle(several) for place, several in by_cell.items()}
+    return {key: _middle(several) for key, several in by_cell.items()}
 
 
 def priced(cell: Cell, cost_of: Mapping[tuple[str, str, str], Cost]) -> Cell:
@@ -44,7 +44,7 @@ def priced(cell: Cell, cost_of: Mapping[tuple[str, str, str], Cost]) -> Cell:
     return replace(cell, cost=cost, direct=direct)
 
 
-def _judged(run: Run) -> Iterator[tuple[_Place, tuple[str, ...], float]]:
+def _judged(run: Run) -> Iterator[tuple[_Key, tuple[str, ...], float]]:
     """Where trials were made, by which policies, and for how long; 0 where clients are to be held."""
     phases = {phase.name: (phase.end - phase.start).total_seconds() for phase in run.facts.phases}
     for trial in run.trials:
@@ -55,11 +55,11 @@ def _judged(run: Run) -> Iterator[tuple[_Place, tuple[str, ...], float]]:
         yield (trial.system, trial.door, trial.topic, trial.phase), (trial.policy,), length_s
 
 
-def _direct(run: Run) -> Iterator[tuple[_Place, tuple[str, ...], float]]:
+def _direct(run: Run) -> Iterator[tuple[_Key, tuple[str, ...], float]]:
     """As `_judged`, for the runs with no policy and no gateway."""
     for each in run.facts.baselines:
-        place = (each.system, DIRECT_DOOR, each.topic, each.phase)
-        yield place, each.policies, (each.end - each.start).total_seconds()
+        key = (each.system, DIRECT_DOOR, each.topic, each.phase)
+        yield key, each.policies, (each.end - each.start).total_seconds()
 
 
 def _middle(several: Sequence[Cost]) -> Cost:

@@ -29,7 +29,7 @@ _JUDGED = ("refused", "wrongly_admitted", "wrongly_refused", "ideal_refused")
 def figures_of(number: int, trial: Trial, measures: Measures) -> Figures:
     """A trial's figures; of a rate those from the decision log where there are any, else the clients'.
 
-    :param number: the trial's place in the run's list.
+    :param number: the trial's index in the run's list.
     :return: with those of `delivery`; of a rate that a log tells of also what clients saw, see `_beside`.
     """
     delivered = _delivered(trial, measures)
@@ -62,11 +62,11 @@ def _beside(number: int, trial: Trial, measures: Measures, log: Figures) -> Figu
 
 def _delivered(trial: Trial, measures: Measures) -> Figures:
     """What became of the messages of a trial's topic, phase and subscription."""
-    place = (trial.system, trial.door, trial.topic, trial.phase)
+    key = (trial.system, trial.door, trial.topic, trial.phase)
     rows = [
         row
         for row in measures.deliveries
-        if (row["system"], row["door"], row["topic"], row["phase"]) == place
+        if (row["system"], row["door"], row["topic"], row["phase"]) == key
         and trial.subscription in ("", row["subscription"])
     ]
     if not rows:

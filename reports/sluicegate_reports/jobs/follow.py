@@ -15,7 +15,7 @@ from sluicegate.decisions.spool import locked
 from sluicegate_reports.jobs import follow_sums
 from sluicegate_reports.jobs.follow_sums import TOTAL_OF, Stored
 from sluicegate_reports.model.listing import Listing, is_followed, is_spool, listing
-from sluicegate_reports.model.places import File, Location, Place, place
+from sluicegate_reports.model.locations import File, Location, LocationLike, locate
 from sluicegate_reports.model.results import Results, Table, Value, of_log
 from sluicegate_reports.spark.log_files import DECISIONS, DamagedError, remedy, whole
 from sluicegate_reports.spark.progress import tell
@@ -43,7 +43,9 @@ class Followed:
     """Rows of the log that this call read."""
 
 
-def follow(directory: Location, state: Location, *, files_per_batch: int = FILES_PER_BATCH) -> Followed:
+def follow(
+    directory: LocationLike, state: LocationLike, *, files_per_batch: int = FILES_PER_BATCH
+) -> Followed:
     """Process the new files of a decision log, and return the sums of all.
 
     Only finished files are processed: a gateway finishes one after 5 minutes at most.
@@ -52,9 +54,9 @@ def follow(directory: Location, state: Location, *, files_per_batch: int = FILES
     :param state: where the sums are kept; made if it does not exist. One call at a time.
     :raises FollowError: for files that are damaged or not of this log's form, for a state that another call
         uses, and for one of a release that used Spark.
-    :raises PlaceError: if a store fails, or the state cannot be read.
+    :raises LocationError: if a store fails, or the state cannot be read.
     """
-    directory, state = place(directory).absolute(), place(state).absolute()
+    directory, state = locate(directory).absolute(), locate(state).absolute()
     with _alone(state):
         _refuse_of_spark(state)
         sums = state / "sums"
@@ -86,7 +88,7 @@ def findings(followed: Followed) -> Results:
 
 
 @contextmanager
-def _alone(state: Place) -> Iterator[None]:
+def _alone(state: Location) -> Iterator[None]:
     """Make the folder of a state, and keep other calls on this machine out of it."""
     if not state.is_local:
         yield
@@ -98,10 +100,10 @@ def _alone(state: Place) -> Iterator[None]:
         yield
 
 
-def _refuse_of_spark(state: Place) -> None:
+def _refuse_of_spark(state: Location) -> None:
     """What is in a checkpoint of Spark cannot be read, so all of the log would count twice."""
     if (state / "checkpoint").exists() or any(
-        file.place.parent.name.startswith("batch=") for file in listing(state / "sums").files
+        file.location.parent.name.startswith("batch=") for file in listing(state / "sums").files
     ):
         raise FollowError(
             f"{state} is of an earlier release, which kept a checkpoint of Spark there: remove all of it and "
@@ -110,10 +112,10 @@ def _refuse_of_spark(state: Place) -> None:
         )
 
 
-def _take_in(listed: Listing, sums: Place, before: Sequence[Stored], files_per_batch: int) -> int:
+def _take_in(listed: Listing, sums: Location, before: Sequence[Stored], files_per_batch: int) -> int:
     """Read what is new; returns the number of rows."""
-    files = {file.place.relative_to(listed.folder): file for file in listed.files}
-    names = [name for name, file in files.items() if is_followed(file.place, listed.folder)]
+    files = {file.location.relative_to(listed.folder): file for file in listed.files}
+    names = [name for name, file in files.items() if is_followed(file.location, listed.folder)]
     new = _with_rows([files[name] for name in follow_sums.unknown(before, names)], listed.folder)
     # A call after one that was killed writes the same number again, so no batch counts twice.
     first = before[-1].last + 1 if before else 0
@@ -128,7 +130,7 @@ def _take_in(listed: Listing, sums: Place, before: Sequence[Stored], files_per_b
     return sum(rows for _, rows in new)
 
 
-def _with_rows(files: Sequence[File], log: Place) -> list[tuple[Place, int]]:
+def _with_rows(files: Sequence[File], log: Location) -> list[tuple[Location, int]]:
     """The files that have rows, with their number.
 
     :raises FollowError: for damaged ones: to pass over them would leave a gap.
@@ -137,12 +139,12 @@ def _with_rows(files: Sequence[File], log: Place) -> list[tuple[Place, int]]:
         files_with_counts = whole(files, log, DECISIONS, lambda file: int(file.metadata.num_rows))
     except DamagedError as error:
         raise FollowError(str(error)) from None
-    return [(file.place, rows) for file, rows in files_with_counts if rows]
+    return [(file.location, rows) for file, rows in files_with_counts if rows]
 
 
 def _not_yet(listed: Listing, stored: Sequence[Stored]) -> Iterator[str]:
     """What a reader of the sums might miss."""
-    unfinished = sum(is_spool(file.place) for file in listed.files)
+    unfinished = sum(is_spool(file.location) for file in listed.files)
     if unfinished:
         yield f"{unfinished} files are being written, and are taken in when they are finished."
     if not stored:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluicegate_reports.model.listing import listing
-from sluicegate_reports.model.places import Place, PlaceError, one_line
+from sluicegate_reports.model.locations import Location, LocationError, one_line
 from sluicegate_reports.spark.log_files import DECISIONS, opened, tables
 from sluicegate_reports.transforms.summing import summed
 
@@ -60,7 +60,7 @@ class Stored:
 
     first: int
     last: int
-    file: Place
+    file: Location
 
     @property
     def batches(self) -> int:
@@ -80,7 +80,7 @@ class Stored:
         return self != other and self.first <= other.first and other.last <= self.last
 
 
-def stored(sums: Place) -> list[Stored]:
+def stored(sums: Location) -> list[Stored]:
     """The files that count, in the order of their batches."""
     counting: list[Stored] = []
     # Of those that begin alike the longest comes first, so that only the one before can cover a file.
@@ -101,14 +101,14 @@ def unknown(sums: Iterable[Stored], names: Collection[str]) -> list[str]:
     return sorted(new)
 
 
-def put(sums: Place, number: int, files: Sequence[Place], log: Place) -> None:
+def put(sums: Location, number: int, files: Sequence[Location], log: Location) -> None:
     """Store the sums of a batch of files, in place of what an earlier attempt at it may have left."""
     parts = (part for file in files for part in _minutes(file))
     names = sorted(file.relative_to(log) for file in files)
     _write(sums / f"batch-{number}.parquet", parts, iter(names))
 
 
-def merge(sums: Place) -> None:
+def merge(sums: Location) -> None:
     """Make few files of many. A repeated call completes one that was killed."""
     while due := _due(stored(sums)):
         parts = (part for each in due for part in _rows(each))
@@ -122,13 +122,13 @@ def merge(sums: Place) -> None:
 
 def totals(sums: Iterable[Stored]) -> pa.Table:
     """All sums together: rows of `TOTALS`, one for each of `TOTAL_OF`."""
-    held = [TOTALS.empty_table()]
+    kept = [TOTALS.empty_table()]
     for part in chain.from_iterable(map(_rows, sums)):
         columns = [*(part[name] for name in (*TOTAL_OF, *SUMMED)), part[_MINUTE], part[_MINUTE]]
-        held.append(_total(pa.Table.from_arrays(columns, schema=TOTALS)))
-        if sum(map(len, held)) >= _PIECE_ROWS:
-            held = [_total(pa.concat_tables(held))]
-    return _total(pa.concat_tables(held))
+        kept.append(_total(pa.Table.from_arrays(columns, schema=TOTALS)))
+        if sum(map(len, kept)) >= _PIECE_ROWS:
+            kept = [_total(pa.concat_tables(kept))]
+    return _total(pa.concat_tables(kept))
 
 
 def _total(table: pa.Table) -> pa.Table:
@@ -145,7 +145,7 @@ def _rows(sums: Stored) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch])
 
 
-def _minutes(file: Place) -> Iterator[pa.Table]:
+def _minutes(file: Location) -> Iterator[pa.Table]:
     """Sums of the rows of a log's file: parts, each of some rows."""
     wanted = (*KEYS, "time", *(_of_log(name) for name in SUMMED))
     for table in tables(file, wanted, DECISIONS, texts=KEYS):
@@ -164,23 +164,23 @@ def _summed(table: pa.Table) -> pa.Table:
 
 def _pieces(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same sums in few tables, in order of their minutes; few keys and minutes are in two of them."""
-    held: list[pa.Table] = []
+    sums: list[pa.Table] = []
     count = 0
     for part in parts:
-        held.append(part)
+        sums.append(part)
         count += len(part)
         if count < 2 * _PIECE_ROWS:
             continue
-        held = [_summed(pa.concat_tables(held))]
-        count = len(held[0])
+        sums = [_summed(pa.concat_tables(sums))]
+        count = len(sums[0])
         if count >= _PIECE_ROWS:
-            yield held[0]
-            held, count = [], 0
-    if held:
-        yield _summed(pa.concat_tables(held))
+            yield sums[0]
+            sums, count = [], 0
+    if sums:
+        yield _summed(pa.concat_tables(sums))
 
 
-def _write(target: Place, parts: Iterable[pa.Table], names: Iterator[str]) -> None:
+def _write(target: Location, parts: Iterable[pa.Table], names: Iterator[str]) -> None:
     """Write a file of sums atomically.
 
     :param names: in order.
@@ -205,7 +205,7 @@ def _opened(sums: Stored) -> Iterator[pq.ParquetFile]:
         with opened(sums.file) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
-        raise PlaceError(
+        raise LocationError(
             f"cannot read {sums.file}: {one_line(error)}; without it files would count twice: put it back, "
             "or remove all of the state and call again"
         ) from None
@@ -241,8 +241,8 @@ def _due(sums: list[Stored]) -> list[Stored]:
     return []
 
 
-def _all(sums: Place) -> Iterator[Stored]:
+def _all(sums: Location) -> Iterator[Stored]:
     """Every file that is named like one of sums."""
     for file in listing(sums).files:
-        if name := _FILE.fullmatch(file.place.name):
-            yield Stored(int(name[1]), int(name[2] or name[1]), file.place)
+        if name := _FILE.fullmatch(file.location.name):
+            yield Stored(int(name[1]), int(name[2] or name[1]), file.location)

@@ -8,7 +8,7 @@ from sluicegate_reports.jobs.measuring import Measures, Rows
 from sluicegate_reports.model.runs import Trial, measured_as
 from sluicegate_reports.registry import metrics
 from sluicegate_reports.transforms import lanes
-from sluicegate_reports.transforms.packed import PLACE
+from sluicegate_reports.transforms.packed import TOPIC_COLUMNS
 from sluicegate_reports.transforms.packing import Kept
 from sluicegate_reports.verdicts import Figures
 
@@ -49,8 +49,8 @@ def rows_kept(frame: "DataFrame", kept: Kept) -> "DataFrame":
         frame = frame.where(F.col("run") == kept.run)
     if kept.systems is not None:
         frame = frame.where(F.col("system").isin(*kept.systems))
-    for place in sorted(kept.without):
-        columns = (F.col(name) == value for name, value in zip(PLACE, place, strict=True))
+    for topic_key in sorted(kept.without):
+        columns = (F.col(name) == value for name, value in zip(TOPIC_COLUMNS, topic_key, strict=True))
         frame = frame.where(~reduce(Column.__and__, columns))
     return frame
 

@@ -89,11 +89,11 @@ class KeptSeconds:
         for name, measured in self._rates.items():
             of_policy = sums.filter(pc.field("operation") == measured.operation)
             by = _PLACE if measured.by_subscription else _PLACE[:-1]
-            for place, rows in _groups(of_policy, by):
-                self._judge(f"{day:%Y-%m}", place, name, measured, rows)
+            for key, rows in _groups(of_policy, by):
+                self._judge(f"{day:%Y-%m}", key, name, measured, rows)
 
-    def _judge(self, month: str, place: _Key, policy: str, measured: Measured, rows: pa.Table) -> None:
-        where = (*place[:3], policy)
+    def _judge(self, month: str, key: _Key, policy: str, measured: Measured, rows: pa.Table) -> None:
+        where = (*key[:3], policy)
         versions = rows["policy_version"].to_pylist()
         rate = np.array([self._limits.get((*where, version), 0.0) for version in versions])
         amount = rows["bytes" if measured.unit == "bytes/s" else "messages"].to_numpy().astype(np.float64)
@@ -101,7 +101,7 @@ class KeptSeconds:
         slack_s = 0.1 if pc.sum(rows["windows"]).as_py() else 0.0
         seconds, kept = 0, 0
         for at_s, of_second, limit in _alike(*_by_second(second[limited], amount[limited], rate[limited])):
-            over = self._over((*place, policy), at_s, of_second, limit)
+            over = self._over((*key, policy), at_s, of_second, limit)
             seconds += len(over)
             kept += int((over <= limit * (self._burst_s + slack_s) + _ROUNDING * of_second.sum()).sum())
         before = self.by_policy.get((month, *where), (0, 0))
@@ -156,10 +156,10 @@ def _groups(table: pa.Table, by: tuple[str, ...]) -> Iterator[tuple[_Key, pa.Tab
 
 def _by_second(second: Numbers, amount: _Numbers, rate: _Numbers) -> tuple[Numbers, _Numbers, _Numbers]:
     """The sums of each second, and its largest rate."""
-    at_s, place = np.unique(second, return_inverse=True)
+    at_s, index = np.unique(second, return_inverse=True)
     most: _Numbers = np.zeros(len(at_s))
-    np.maximum.at(most, place, rate)
-    return at_s, np.bincount(place, amount, len(at_s)).astype(np.float64), most
+    np.maximum.at(most, index, rate)
+    return at_s, np.bincount(index, amount, len(at_s)).astype(np.float64), most
 
 
 def _alike(at_s: Numbers, amount: _Numbers, rate: _Numbers) -> Iterator[tuple[Numbers, _Numbers, float]]:

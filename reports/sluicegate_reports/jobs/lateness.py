@@ -16,7 +16,7 @@ def lateness(policy: str, shown: Sequence[tuple[int, Trial]], measures: Measures
     """
     by_trial = {row["trial"]: row for row in measures.delays if row.get("up_to")}
     counts = [(trial, _stretches(by_trial[number])) for number, trial in shown if number in by_trial]
-    filled = [place for _, several in counts for place, count in enumerate(several) if count]
+    filled = [index for _, several in counts for index, count in enumerate(several) if count]
     if not filled:
         return
     first, last = min(filled), max(filled)
@@ -27,7 +27,7 @@ def lateness(policy: str, shown: Sequence[tuple[int, Trial]], measures: Measures
             trial.system,
             trial.door,
             tuple(
-                Point(place - first, 100 * several[place] / sum(several)) for place in range(first, last + 1)
+                Point(index - first, 100 * several[index] / sum(several)) for index in range(first, last + 1)
             ),
         )
         for trial, several in counts

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate_reports.model.listing import Listing, is_followed
-from sluicegate_reports.model.places import Place
+from sluicegate_reports.model.locations import Location
 from sluicegate_reports.spark.log_files import DECISIONS, span, tables, whole
 
 
@@ -19,7 +19,7 @@ from sluicegate_reports.spark.log_files import DECISIONS, span, tables, whole
 class LogFile:
     """A finished file, with the days of its first and its last row."""
 
-    place: Place
+    location: Location
     first: date
     last: date
 
@@ -29,11 +29,11 @@ def files_with_rows(log: Listing) -> list[LogFile]:
 
     :raises DamagedError: for a file that is damaged, or not of this log's form: to pass over it would leave a
         gap in the sums.
-    :raises PlaceError: if a store does not give one.
+    :raises LocationError: if a store does not give one.
     """
-    files = [file for file in log.files if is_followed(file.place, log.folder)]
+    files = [file for file in log.files if is_followed(file.location, log.folder)]
     return [
-        LogFile(file.place, *(time.date() for time in times))
+        LogFile(file.location, *(time.date() for time in times))
         for file, times in whole(files, log.folder, DECISIONS, span)
         if times is not None
     ]
@@ -56,12 +56,12 @@ def rows_of_day(
 
     :param columns: with `time`.
     :param texts: those of them whose values repeat.
-    :raises PlaceError: if a file is damaged inside, or a store does not give it.
+    :raises LocationError: if a file is damaged inside, or a store does not give it.
     """
     start = datetime(day.year, day.month, day.day, tzinfo=UTC)
     of_day = (pc.field("time") >= start) & (pc.field("time") < start + timedelta(days=1))
     for file in files:
         if file.first <= day <= file.last:
-            for table in tables(file.place, columns, DECISIONS, texts=texts):
+            for table in tables(file.location, columns, DECISIONS, texts=texts):
                 # All rows of such a file are of its day, and a filter would copy them.
                 yield table if file.first == file.last else table.filter(of_day)

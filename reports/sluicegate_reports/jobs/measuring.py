@@ -27,7 +27,7 @@ _UNTOLD: Mapping[tuple[str, str], datetime] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What was found, by transform; rows carry `lane` or `trial`, the trial's place in the run's list."""
+    """What was found, by transform; rows carry `lane` or `trial`, the trial's index in the run's list."""
 
     skews: Rows = field(default_factory=list)
     clocks: Ahead = field(default_factory=dict)

@@ -44,7 +44,7 @@ def of_trial(run: str, trial: Trial, source: str, clocks: Ahead) -> Origin:
     return Origin(
         _path(OBSERVATIONS, run, trial.system),
         _all(
-            *_place(trial),
+            *_arm(trial),
             _equal("role", _role(trial)),
             _one_of("event", events),
             _of_subscription(trial),
@@ -54,7 +54,7 @@ def of_trial(run: str, trial: Trial, source: str, clocks: Ahead) -> Origin:
 
 
 def decisions_of(run: str, trials: Sequence[Trial], clocks: Ahead) -> Origin:
-    """The decisions about trials of one policy and place, of which only the phase differs.
+    """The decisions about trials of one policy and arm, of which only the phase differs.
 
     Of a door without a gateway, what clients saw. See `of_trial`.
     """
@@ -68,7 +68,7 @@ def decisions_of(run: str, trials: Sequence[Trial], clocks: Ahead) -> Origin:
     return Origin(
         _path(DECISIONS, run, first.system),
         _all(
-            *_place(first),
+            *_arm(first),
             _one_of("operation", kinds),
             _of_subscription(first),
             _between(start + later, end + later),
@@ -93,7 +93,7 @@ def _role(trial: Trial) -> str:
     return "" if measured_as(trial).operation == "attach" else "consumer"
 
 
-def _place(trial: Trial) -> tuple[str, str]:
+def _arm(trial: Trial) -> tuple[str, str]:
     return _equal("door", trial.door), _equal("topic", trial.topic)
 
 

@@ -87,10 +87,10 @@ def _side_by_side(
     beside: dict[tuple[str, str, str, int], dict[str, dict[str, float]]] = {}
     before: Counter[tuple[str, str, str, str]] = Counter()
     for number, trial in enumerate(trials):
-        place = (trial.policy, trial.phase, trial.system)
-        nth = before[*place, trial.door]
-        before[*place, trial.door] += 1
-        beside.setdefault((*place, nth), {})[trial.door] = _compared(number, trial, measures)
+        key = (trial.policy, trial.phase, trial.system)
+        nth = before[*key, trial.door]
+        before[*key, trial.door] += 1
+        beside.setdefault((*key, nth), {})[trial.door] = _compared(number, trial, measures)
     return beside
 
 

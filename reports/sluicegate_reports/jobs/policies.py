@@ -62,14 +62,14 @@ def _text(mine: Numbered) -> str:
 
 
 def first_rows(trials: Sequence[Trial], findings: Sequence[Finding], measures: Measures) -> dict[int, int]:
-    """The place of each trial's first row in the table of its policy, by the trial's number."""
-    places: dict[int, int] = {}
+    """The index of each trial's first row in the table of its policy, by the trial's number."""
+    first_rows: dict[int, int] = {}
     for _, mine in _by_policy(trials, findings):
         next_row = 0
         for number, trial, _ in worst_first(mine):
-            places[number] = next_row
+            first_rows[number] = next_row
             next_row += len(_sources(number, trial, measures))
-    return places
+    return first_rows
 
 
 def _by_policy(trials: Sequence[Trial], findings: Sequence[Finding]) -> Iterator[tuple[str, list[Judged]]]:
@@ -97,7 +97,7 @@ def _table(policy: str, mine: Numbered, measures: Measures, of: _OriginOf) -> Ta
     lie: list[Origin] = []
     for number, trial, finding in worst_first(mine):
         told_apart = (getattr(trial, name) for name in apart)
-        place: tuple[Value, ...] = (trial.system, trial.door, trial.phase, *told_apart, trial.limit)
+        arm: tuple[Value, ...] = (trial.system, trial.door, trial.phase, *told_apart, trial.limit)
         sources = _sources(number, trial, measures)
         for source in sources:
             figures = (
@@ -105,7 +105,7 @@ def _table(policy: str, mine: Numbered, measures: Measures, of: _OriginOf) -> Ta
             )
             seen_by = (source,) if rate else ()
             verdict = finding.verdict.text if source == sources[0] else ""
-            rows.append((*place, *seen_by, *(figures.get(metric.name) for metric in metrics), verdict))
+            rows.append((*arm, *seen_by, *(figures.get(metric.name) for metric in metrics), verdict))
             lie.append(of(trial, source))
     headings = (*columns, *(metric.heading(unit) for metric in metrics), "verdict")
     return Table(headings, tuple(rows), rows_name(policy), "All figures", origins=tuple(lie))
@@ -119,9 +119,9 @@ def _refusals(policy: str, mine: Numbered, measures: Measures, of: _OriginOf) ->
         for row in measures.attachments:
             if row["trial"] == number and row["event"] == "attach_refused":
                 by = " or ".join(row["policies"]) or "none of these policies"
-                place = (trial.system, trial.door, trial.phase, *(getattr(trial, name) for name in apart))
+                arm = (trial.system, trial.door, trial.phase, *(getattr(trial, name) for name in apart))
                 known = _KNOWN_BY[row["how"]]
-                cells = (*place, row["code"], by, known, row["answers"], row["wrong"])
+                cells = (*arm, row["code"], by, known, row["answers"], row["wrong"])
                 rows.append((cells, of(trial, CLIENTS)))
     if rows:
         told_columns = ("told", "refused by", "known by", "refusals", "with room")
@@ -143,7 +143,7 @@ def _shown(mine: Numbered) -> Iterator[tuple[int, Trial]]:
 
 
 def _rate_charts(mine: Numbered, measures: Measures, of: _OriginOf) -> Iterator[Chart]:
-    """All phases of a run on one axis of time, of each arm the topic that decides its place in the matrix."""
+    """All phases of a run on one axis of time, of each arm the topic that decides its cell of the matrix."""
     series: list[Series] = []
     limits = set()
     bands: tuple[Band, ...] = ()
@@ -176,11 +176,11 @@ def _rate_charts(mine: Numbered, measures: Measures, of: _OriginOf) -> Iterator[
 
 def _alike(mine: Numbered, chosen: Trial) -> list[tuple[int, Trial]]:
     """The trials of the same topic and subscription in all phases."""
-    place = (chosen.system, chosen.door, chosen.topic, chosen.subscription)
+    arm = (chosen.system, chosen.door, chosen.topic, chosen.subscription)
     return [
         (number, trial)
         for number, trial, _ in mine
-        if (trial.system, trial.door, trial.topic, trial.subscription) == place
+        if (trial.system, trial.door, trial.topic, trial.subscription) == arm
     ]
 
 

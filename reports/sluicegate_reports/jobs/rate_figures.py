@@ -65,13 +65,13 @@ class Rates:
 
     def of_slice(self, topic: Topic) -> Part:
         """What a topic, or a slice of it, tells of its lanes."""
-        own = self._own(topic.place)
+        own = self._own(topic.topic_key)
         set_in = {lane.number: causes.set_in(topic, lane) for lane in own}
         return Part(self._seen(topic, own), set_in, lag.unanswered(topic, own))
 
-    def together(self, place: Key, parts: Sequence[Part]) -> dict[str, Rows]:
+    def together(self, topic_key: Key, parts: Sequence[Part]) -> dict[str, Rows]:
         """The figures of a topic's lanes, by name: each row has `lane` and `source`."""
-        own = self._own(place)
+        own = self._own(topic_key)
         slices = {lane.number: _by_source(lane, parts) for lane in own}
         known = [lane for lane in own if slices[lane.number]]
         sums = {lane.number: _sums(slices[lane.number]) for lane in known}
@@ -91,8 +91,8 @@ class Rates:
         ]
         return {**by_name, "unanswered": unanswered}
 
-    def _own(self, place: Key) -> list[Lane]:
-        return [lane for lane in self.lanes if lane.place == place]
+    def _own(self, topic_key: Key) -> list[Lane]:
+        return [lane for lane in self.lanes if lane.topic_key == topic_key]
 
     def _seen(self, topic: Topic, own: Sequence[Lane]) -> dict[int, dict[str, _Seen]]:
         sums: dict[tuple[int, str], Slots] = {}

@@ -21,7 +21,7 @@ class Judged(NamedTuple):
     """A trial, and what was found of it."""
 
     number: int
-    """Its place in the run's list."""
+    """Its index in the run's list."""
     trial: Trial
     finding: Finding
 
@@ -45,11 +45,11 @@ def telling(trials: Sequence[Trial]) -> tuple[str, ...]:
     """Which of `topic` and `subscription` tell trials of one policy, arm and phase apart."""
     shown = []
     for name, beside in (("topic", ()), ("subscription", ("topic",))):
-        places = {
+        ways = {
             (t.policy, t.system, t.door, t.phase, *(getattr(t, other) for other in beside), getattr(t, name))
             for t in trials
         }
-        if max(Counter(place[:-1] for place in places).values(), default=0) > 1:
+        if max(Counter(way[:-1] for way in ways).values(), default=0) > 1:
             shown.append(name)
     return tuple(shown)
 
@@ -81,5 +81,5 @@ def reasons(run: Run, findings: Sequence[Finding], measures: Measures) -> Iterat
 def _columns(judged: Judged, apart: Sequence[str]) -> tuple[Value, ...]:
     trial, finding = judged.trial, judged.finding
     figure = None if finding.figure is None else quantity(finding.figure, finding.unit)
-    place = (finding.verdict.text, trial.policy, trial.system, trial.door)
-    return (*place, *(getattr(trial, name) for name in apart), figure, finding.text)
+    way = (finding.verdict.text, trial.policy, trial.system, trial.door)
+    return (*way, *(getattr(trial, name) for name in apart), figure, finding.text)

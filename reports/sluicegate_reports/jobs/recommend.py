@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sluicegate.decisions.reading import coded_tables
 from sluicegate_reports import registry
-from sluicegate_reports.model.places import Location
+from sluicegate_reports.model.locations import LocationLike
 from sluicegate_reports.model.results import Results, Table, Value, of_log
 from sluicegate_reports.recommending.baseline import COLUMNS, TEXTS, Baseline, Row, topic_of
 from sluicegate_reports.recommending.coverage import Coverage, unseen
@@ -63,14 +63,16 @@ class Recommendation:
     results: Results
 
 
-def recommend(directory: Location, *, head_room: float = HEAD_ROOM, apply: bool = False) -> Recommendation:
+def recommend(
+    directory: LocationLike, *, head_room: float = HEAD_ROOM, apply: bool = False
+) -> Recommendation:
     """Measure a log and recommend limits for its topics. It needs no Spark.
 
     :param directory: the decision log's.
     :param head_room: factor above the 99th percentile, 1 or more.
     :param apply: whether the limits are to apply at once; else they are only observed.
     :raises RecommendError: if the log has no traffic.
-    :raises PlaceError: if a file is damaged inside, or a store fails.
+    :raises LocationError: if a file is damaged inside, or a store fails.
     """
     measured, left = measure(directory)
     left_out = [f"{each.path} is left out: it {each.reason}." for each in left]
@@ -82,7 +84,7 @@ def recommend(directory: Location, *, head_room: float = HEAD_ROOM, apply: bool 
     return recommended(measured, source, left_out, head_room=head_room, apply=apply)
 
 
-def measure(directory: Location) -> tuple[Baseline, list[LeftOut]]:
+def measure(directory: LocationLike) -> tuple[Baseline, list[LeftOut]]:
     """What is measured of all files of a log, and those that are left out."""
     measured = Baseline()
 

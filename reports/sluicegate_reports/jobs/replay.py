@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sluicegate.policies.delay import MAX_DELAY
 from sluicegate_reports.jobs import replay_tables as tables
 from sluicegate_reports.jobs.replay_tables import total
-from sluicegate_reports.model.places import Location
+from sluicegate_reports.model.locations import LocationLike
 from sluicegate_reports.model.results import Results, of_log
 from sluicegate_reports.replaying.attaching import attached, attempts
 from sluicegate_reports.replaying.candidate import Candidate
@@ -19,7 +19,7 @@ from sluicegate_reports.replaying.cutting import Cuts, cuts
 from sluicegate_reports.replaying.delays import Delays, refused_for_delay
 from sluicegate_reports.replaying.demand import demand
 from sluicegate_reports.replaying.scope import EXACT, scope
-from sluicegate_reports.replaying.tally import PLACE, SCHEMA
+from sluicegate_reports.replaying.tally import KEY_COLUMNS, SCHEMA
 from sluicegate_reports.replaying.walk import replayed
 from sluicegate_reports.spark.log_files import LeftOut
 from sluicegate_reports.spark.reading import read_decisions
@@ -47,7 +47,7 @@ class Replay:
 
 
 def replay(
-    spark: SparkSession, directory: Location, candidate: Candidate, slice_rows: int = SLICE_ROWS
+    spark: SparkSession, directory: LocationLike, candidate: Candidate, slice_rows: int = SLICE_ROWS
 ) -> Replay:
     """Ask a candidate's policies about every operation of a log, topic by topic in order of time.
 
@@ -94,7 +94,7 @@ def replay_frame(
 
 def _together(frame: DataFrame) -> DataFrame:
     """One row for what each of a topic's slices has a row of."""
-    key = (*PLACE, "policy")
+    key = (*KEY_COLUMNS, "policy")
     # As `Outcome.worst`: the value that is highest relative to its limit, and that limit.
     worst = {name: F.max_by(name, F.col("current") / F.col("limit")) for name in ("current", "limit")}
     rest = [name for name in frame.columns if name not in key and name not in worst]

@@ -8,7 +8,7 @@ from sluicegate_reports.model.results import Table, Value
 from sluicegate_reports.replaying.candidate import Candidate
 from sluicegate_reports.replaying.delays import Later, TooLate
 from sluicegate_reports.replaying.scope import scope
-from sluicegate_reports.replaying.tally import Place
+from sluicegate_reports.replaying.tally import Key
 
 _WHERE = ("system", "door", "gateway", "topic")
 _PLACE = ("system", "door", "topic", "operation", "policy")
@@ -45,13 +45,13 @@ def by_topic(rows: Sequence[Row]) -> tuple[Table, Table]:
 
 def _refused_row(key: tuple[str, ...], asked: int, group: Sequence[Row]) -> tuple[Value, ...]:
     worst = max(group, key=lambda row: (row["current"] or 0) / (row["limit"] or 1))
-    return *_place(key, asked), *_bounded(group, "refused"), worst["current"], worst["limit"]
+    return *_key_cells(key, asked), *_bounded(group, "refused"), worst["current"], worst["limit"]
 
 
 def _delayed_row(key: tuple[str, ...], asked: int, group: Sequence[Row]) -> tuple[Value, ...]:
     delayed = total(group, "delayed")
     return (
-        *_place(key, asked),
+        *_key_cells(key, asked),
         *_bounded(group, "delayed"),
         total(group, "delay_ns") / delayed / 1e6 if delayed else 0.0,
         max(row["longest_delay_ns"] for row in group) / 1e6,
@@ -59,7 +59,7 @@ def _delayed_row(key: tuple[str, ...], asked: int, group: Sequence[Row]) -> tupl
     )
 
 
-def _place(key: tuple[str, ...], asked: int) -> tuple[Value, ...]:
+def _key_cells(key: tuple[str, ...], asked: int) -> tuple[Value, ...]:
     system, door, gateway, topic, operation, policy = key
     return system, f"{door} {gateway}", topic, operation, policy, asked
 
@@ -107,14 +107,14 @@ def delayed(later: Sequence[Later], too_late: Sequence[TooLate]) -> Iterator[Tab
     """What the delays of the candidate would do."""
     where = ("system", "door", "topic", "principal")
     if later:
-        values = sorted((*_who(each.place), each.messages, each.delay_ms) for each in later)
+        values = sorted((*_who(each.key), each.messages, each.delay_ms) for each in later)
         title = "Delivered later by fixed_delivery_delay: all that is not refused"
         yield Table((*where, "messages", "later by (ms)"), tuple(values), "delivered_later", title)
     if too_late:
         columns = ("refused then", "still refused", "longest asked (ms)", "limit then (ms)", "limit (ms)")
         rows = sorted(
             (
-                *_who(each.place),
+                *_who(each.key),
                 *(each.refused, each.still, each.asked_ms, each.recorded_ms, each.limit_ms),
                 each.others,
             )
@@ -124,8 +124,8 @@ def delayed(later: Sequence[Later], too_late: Sequence[TooLate]) -> Iterator[Tab
         yield Table((*where, *columns, "of those let in then"), tuple(rows), "asked_delays", title)
 
 
-def _who(place: Place) -> tuple[str, str, str, str]:
-    return place[0], f"{place[1]} {place[2]}", place[4], place[5] or "(not told)"
+def _who(key: Key) -> tuple[str, str, str, str]:
+    return key[0], f"{key[1]} {key[2]}", key[4], key[5] or "(not told)"
 
 
 def scoped(candidate: Candidate, *, windows: bool) -> Table:

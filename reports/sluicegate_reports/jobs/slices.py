@@ -8,7 +8,7 @@ from sluicegate_reports.model.runs import Run
 from sluicegate_reports.spark.log_files import opened
 from sluicegate_reports.spark.reading import Log
 from sluicegate_reports.transforms.lanes import microseconds
-from sluicegate_reports.transforms.packed import PLACE
+from sluicegate_reports.transforms.packed import TOPIC_COLUMNS
 from sluicegate_reports.transforms.packing import CUT_FROM, SLICE_ROWS, Cuts
 
 _LOOKS = 8
@@ -28,21 +28,21 @@ def cuts(run: Run, logs: Collection[Log], slice_rows: int = SLICE_ROWS) -> Cuts:
     length_us = max(microseconds(trial.end) for trial in run.trials) - begin_us
     rows: Counter[tuple[str, str, str]] = Counter()
     for log in logs:
-        looked = Counter(_places(log))
+        looked = Counter(_topic_keys(log))
         share = log.rows / max(looked.total(), 1)
-        rows.update({place: round(count * share) for place, count in looked.items()})
+        rows.update({topic_key: round(count * share) for topic_key, count in looked.items()})
     return {
-        place: max(-(-length_us * slice_rows // (count * _SECOND_US)), 1) * _SECOND_US
-        for place, count in rows.items()
+        topic_key: max(-(-length_us * slice_rows // (count * _SECOND_US)), 1) * _SECOND_US
+        for topic_key, count in rows.items()
         if count >= CUT_FROM * slice_rows
     }
 
 
-def _places(log: Log) -> Iterator[tuple[str, str, str]]:
-    """The places of some rows: of the first rows of some files, evenly chosen."""
+def _topic_keys(log: Log) -> Iterator[tuple[str, str, str]]:
+    """The topics of some rows: of the first rows of some files, evenly chosen."""
     files = [*log.whole]
     for file in islice(files, 0, None, max(len(files) // _LOOKS, 1)):
         with opened(file) as parquet:
             if parquet.metadata.num_row_groups:
-                columns = parquet.read_row_group(0, columns=list(PLACE)).to_pydict()
-                yield from zip(*(columns[name] for name in PLACE), strict=True)
+                columns = parquet.read_row_group(0, columns=list(TOPIC_COLUMNS)).to_pydict()
+                yield from zip(*(columns[name] for name in TOPIC_COLUMNS), strict=True)

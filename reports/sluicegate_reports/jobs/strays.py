@@ -56,10 +56,10 @@ def _others(run: Run, log: Log) -> dict[str, int]:
     }
 
 
-def kept(run: Run, log: Log, places: Sequence[Astray]) -> Kept:
+def kept(run: Run, log: Log, astray: Sequence[Astray]) -> Kept:
     """Which topics' rows count: those of the run and of its systems, but for these."""
     systems = frozenset(_systems(run)) if _strange(run, log) else None
-    left_out = frozenset((each.system, each.door, each.topic) for each in places)
+    left_out = frozenset((each.system, each.door, each.topic) for each in astray)
     return Kept(systems, left_out, run.facts.run if _others(run, log) else "")
 
 
@@ -104,28 +104,28 @@ def astray(run: Run, observations: Log) -> list[Astray]:
             rows.append_column("off_us", pa.array(off_us)).filter(pa.array(np.abs(off_us) > far_us))
         )
         for row in own.of_run(far).select([*_TOPIC, "client", "off_us"]).to_pylist():
-            place = row["system"], row["door"], row["topic"]
-            if own(*place):
-                clients, furthest_us = furthest.get(place, (set(), 0))
-                furthest[place] = clients | {row["client"] or ""}, max(furthest_us, row["off_us"], key=abs)
+            topic = row["system"], row["door"], row["topic"]
+            if own(*topic):
+                clients, furthest_us = furthest.get(topic, (set(), 0))
+                furthest[topic] = clients | {row["client"] or ""}, max(furthest_us, row["off_us"], key=abs)
     return [
-        Astray(*place, tuple(sorted(clients)), furthest_us / _DAY_US)
-        for place, (clients, furthest_us) in sorted(furthest.items())
+        Astray(*topic, tuple(sorted(clients)), furthest_us / _DAY_US)
+        for topic, (clients, furthest_us) in sorted(furthest.items())
     ]
 
 
 def explained(
-    trials: Sequence[Trial], findings: Sequence[Finding], places: Sequence[Astray]
+    trials: Sequence[Trial], findings: Sequence[Finding], astray: Sequence[Astray]
 ) -> Iterator[Finding]:
     """The findings; those that lack what was left out say why."""
-    why = {(each.system, each.door, each.topic): each.text for each in places}
+    why = {(each.system, each.door, each.topic): each.text for each in astray}
     for trial, finding in zip(trials, findings, strict=True):
         text = why.get((trial.system, trial.door, trial.topic))
         lacks = finding.verdict is Verdict.MISSING and not trial.missing
         yield replace(finding, text=text) if text and lacks else finding
 
 
-def notes(places: Sequence[Astray]) -> Iterator[str]:
+def notes(astray: Sequence[Astray]) -> Iterator[str]:
     """What was left out for a clock, and why."""
-    for each in places:
+    for each in astray:
         yield f"{each.system} {each.door}, {each.topic}: {each.text}"

@@ -91,13 +91,13 @@ def usage(
     :param write: gets the rows of each day in turn, in `USAGE`.
     :param burst_s: the policies' `burst_seconds`.
     :raises UsageError: if the log has no finished file.
-    :raises PlaceError: if a file is damaged, or a store fails.
+    :raises LocationError: if a file is damaged, or a store fails.
     """
     listed = listing(log)
     files = files_with_rows(listed)
     if not files:
         raise UsageError(f"there is no finished file of a decision log in {str(listed.folder)!r}")
-    used = Usage(unfinished=sum(is_spool(file.place) for file in listed.files))
+    used = Usage(unfinished=sum(is_spool(file.location) for file in listed.files))
     kept, holds = KeptSeconds(burst_s), HoldTimes()
     for day in days_of(files):
         if (since is None or day >= since) and (before is None or day < before):

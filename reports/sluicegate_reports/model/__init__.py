@@ -1,1 +1,1 @@
-"""Values that all rooms share: a run, its observations, results, verdicts, and the places of files."""
+"""Values that all rooms share: a run, its observations, results, verdicts, and the locations of files."""

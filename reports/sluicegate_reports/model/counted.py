@@ -1,4 +1,4 @@
-"""How many places of a matrix have which verdict: the thresholds that the headline has to agree with."""
+"""How many cells of a matrix have which verdict: the thresholds that the headline has to agree with."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -7,14 +7,14 @@ from sluicegate_reports.model.results import Cell, Threshold
 from sluicegate_reports.model.verdict import UNMEASURED, Verdict
 
 _COUNTED: tuple[tuple[str, Collection[Verdict], str], ...] = (
-    ("off_cells", {Verdict.OFF}, "places of the matrix that are off, native doors not counted"),
+    ("off_cells", {Verdict.OFF}, "cells of the matrix that are off, native doors not counted"),
     (
         "disputed_cells",
         {Verdict.DISPUTED},
-        "places of the matrix where a gate's log and its clients disagree",
+        "cells of the matrix where a gate's log and its clients disagree",
     ),
-    ("unconfirmed_cells", {Verdict.UNCONFIRMED}, "places of the matrix that a gate's log alone shows"),
-    ("missing_cells", UNMEASURED, "places of the matrix without a figure"),
+    ("unconfirmed_cells", {Verdict.UNCONFIRMED}, "cells of the matrix that a gate's log alone shows"),
+    ("missing_cells", UNMEASURED, "cells of the matrix without a figure"),
 )
 
 

@@ -38,13 +38,13 @@ def difference(before: Results, after: Results) -> Results:
     of_cells, of_thresholds = (Counter(change for change, _ in rows) for rows in (cells, thresholds))
     lower = of_thresholds[Change.WORSE] + of_thresholds[Change.GONE]
     decisive = (
-        none("worse_cells", of_cells[Change.WORSE], "places of the matrix that became worse", "cells"),
-        none("gone_cells", of_cells[Change.GONE], "places of the matrix that are no more", "cells"),
+        none("worse_cells", of_cells[Change.WORSE], "cells of the matrix that became worse", "cells"),
+        none("gone_cells", of_cells[Change.GONE], "cells of the matrix that are no more", "cells"),
         none("worse_thresholds", lower, "thresholds whose figure became worse, or is gone", "thresholds"),
     )
-    of_places = ("change", "policy", "system", "door", "before", "after")
+    columns = ("change", "policy", "system", "door", "before", "after")
     tables = (
-        Table(of_places, _ordered(cells), "cells", "Places of the matrix"),
+        Table(columns, _ordered(cells), "cells", "Cells of the matrix"),
         Table(
             ("change", "threshold", "before", "after"),
             _ordered(thresholds),
@@ -55,7 +55,7 @@ def difference(before: Results, after: Results) -> Results:
     counted = ", ".join(f"{of_cells[change]} {change}" for change in Change if of_cells[change])
     return of_log(
         title="A comparison against an earlier one",
-        summary=f"{len(cells)} places of the matrix: {counted or 'none'}.",
+        summary=f"{len(cells)} cells of the matrix: {counted or 'none'}.",
         facts={"before": run_text(before), "after": run_text(after)},
         tables=tables,
         notes=tuple(_notes(before, after)),
@@ -72,7 +72,7 @@ def change_of(before: Cell, after: Cell) -> Change:
     """How a cell changed: by its verdict, or, if both were kept or the verdicts agree, by its figure.
 
     Figures of repeated runs are the same where their intervals overlap, those of single runs where they
-    differ by no more than a tenth of the bound. A place where a policy does not apply is none; what was
+    differ by no more than a tenth of the bound. A cell where a policy does not apply is none; what was
     off and is not measured any more has not become better.
     """
     order, applies = list(Verdict), Verdict.NOT_APPLICABLE

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from sluicegate.decisions.spool import SPOOL_SUFFIX
-from sluicegate_reports.model.places import File, Location, Place, PlaceError, one_line, place
+from sluicegate_reports.model.locations import File, Location, LocationError, LocationLike, locate, one_line
 
 _TABLE_LOG = "_delta_log"
 """Folder of a compacted log that holds a Delta table's own log."""
@@ -14,7 +14,7 @@ _TABLE_LOG = "_delta_log"
 class Listing:
     """A folder with all files that were in it, at any depth."""
 
-    folder: Place
+    folder: Location
     files: tuple[File, ...]
     """In order."""
 
@@ -27,52 +27,52 @@ class Listing:
         """The listing of a folder in it."""
         folder = self.folder / name
         return Listing(
-            folder, tuple(file for file in self.files if file.place.url.startswith(f"{folder.url}/"))
+            folder, tuple(file for file in self.files if file.location.url.startswith(f"{folder.url}/"))
         )
 
 
-Listed: TypeAlias = Location | Listing
+Listed: TypeAlias = LocationLike | Listing
 """A folder, whether or not its files are known."""
 
 
 def listing(folder: Listed) -> Listing:
     """List a folder that is not listed yet; a missing one has no files. A Delta table's own log is left out.
 
-    :raises PlaceError: if it cannot be listed.
+    :raises LocationError: if it cannot be listed.
     """
     if isinstance(folder, Listing):
         return folder
-    where = place(folder).absolute()
+    where = locate(folder).absolute()
     try:
         files = where.files()
     except OSError as error:
-        raise PlaceError(f"cannot list {where}: {one_line(error)}") from None
+        raise LocationError(f"cannot list {where}: {one_line(error)}") from None
     own = (where / _TABLE_LOG).url + "/"
-    return Listing(where, tuple(file for file in files if not file.place.url.startswith(own)))
+    return Listing(where, tuple(file for file in files if not file.location.url.startswith(own)))
 
 
-def is_table(folder: Place) -> bool:
+def is_table(folder: Location) -> bool:
     """Whether a compacted log is also a Delta table.
 
-    :raises PlaceError: if a store does not answer.
+    :raises LocationError: if a store does not answer.
     """
     try:
         return (folder / _TABLE_LOG).exists()
     except OSError as error:
-        raise PlaceError(f"cannot list {folder}: {one_line(error)}") from None
+        raise LocationError(f"cannot list {folder}: {one_line(error)}") from None
 
 
-def is_finished(file: Place) -> bool:
+def is_finished(file: Location) -> bool:
     """Whether a file's name is that of a finished one of a log or of observations."""
     return file.name.startswith("part-") and file.suffix == ".parquet"
 
 
-def is_spool(file: Place) -> bool:
+def is_spool(file: Location) -> bool:
     """Whether the name is that of a file that a gateway is still writing."""
     return file.name.startswith(".") and file.name.endswith(SPOOL_SUFFIX)
 
 
-def is_followed(file: Place, log: Place) -> bool:
+def is_followed(file: Location, log: Location) -> bool:
     """Whether it is a finished file of a gateway's log or of a compacted one, where these have them."""
     folders = file.parent.relative_to(log).split("/")
     laid_out = [name.partition("=")[0] for name in folders] in (["run", "system"], ["run", "system", "date"])

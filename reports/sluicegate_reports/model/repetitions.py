@@ -9,7 +9,7 @@ from statistics import median
 
 from sluicegate_reports.model import counted
 from sluicegate_reports.model.listing import Listing, listing
-from sluicegate_reports.model.places import Location, place
+from sluicegate_reports.model.locations import LocationLike, locate
 from sluicegate_reports.model.quantities import quantity
 from sluicegate_reports.model.results import Cell, Results, Section, Table, Threshold, Value
 from sluicegate_reports.model.runs import FACTS_FILE, RunError, read_run
@@ -39,14 +39,14 @@ def repetition(directory: Path, number: int) -> Path:
     return directory / f"run-{number}"
 
 
-def repetitions(directory: Location) -> Repetitions:
+def repetitions(directory: LocationLike) -> Repetitions:
     """Find the runs in a directory; each is read to know that it is one.
 
     :raises RunError: if there is none, or if they are not of one scenario and its policies.
-    :raises PlaceError: if the directory cannot be listed.
+    :raises LocationError: if the directory cannot be listed.
     """
-    root, listed = place(directory), listing(directory)
-    inside = {file.place.relative_to(listed.folder) for file in listed.files}
+    root, listed = locate(directory), listing(directory)
+    inside = {file.location.relative_to(listed.folder) for file in listed.files}
     names = {name.partition("/")[0] for name in inside if name.startswith("run-")}
     numbered = sorted(names, key=lambda name: (len(name), name))
     if FACTS_FILE in inside or not numbered:
@@ -84,7 +84,7 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
-    """Merge repeated runs: the worst verdict of each place, and the median of its figures.
+    """Merge repeated runs: the worst verdict of each cell, and the median of its figures.
 
     Charts and tables are those of the first run.
     """
@@ -96,7 +96,7 @@ def merged(results: Sequence[Results], notes: Sequence[str] = ()) -> Results:
     named = {each.name: each for run in reversed(results) for each in run.thresholds}
     order = dict.fromkeys(each.name for run in results for each in run.thresholds)
     merged_of = {name: _threshold(named[name], results) for name in order}
-    # Counts are of the places that are shown: each repetition may have had another one off.
+    # Counts are of the cells that are shown: each repetition may have had another one off.
     merged_of |= {each.name: each for each in counted.thresholds(matrix) if each.name in merged_of}
     remarks = [
         f"{len(results)} repetitions: figures are medians, verdicts and thresholds the worst of all; charts "
@@ -119,7 +119,7 @@ def _cell(cells: Sequence[Cell], runs: int) -> Cell:
     verdict, (unit, figures) = chosen.verdict, _figures(cells)
     times = sum(cell.verdict is verdict for cell in cells)
     said = f"{verdict.text} in {times} of {runs}"
-    # A place's rows are of the first run's tables.
+    # The rows of a cell are of the first run's tables.
     chosen = replace(chosen, rows=cells[0].rows, row=cells[0].row)
     if not figures:
         return replace(chosen, text=f"{said}: {chosen.text}")
@@ -138,7 +138,7 @@ def _decisive(cells: Sequence[Cell]) -> Cell:
 
 
 def _figures(cells: Sequence[Cell]) -> tuple[str, list[float]]:
-    """The figures of a place with their unit: that of what decides, whose bound they are shown against."""
+    """The figures of a cell with their unit: that of what decides, whose bound they are shown against."""
     known = [cell for cell in (_decisive(cells), *cells) if cell.figure is not None]
     unit = known[0].unit if known else ""
     return unit, [cell.figure for cell in cells if cell.figure is not None and cell.unit == unit]
@@ -205,7 +205,7 @@ def _differences(matrix: Sequence[Cell]) -> Iterator[tuple[Value, ...]]:
 
 
 def overlap(one: Cell, other: Cell) -> bool:
-    """Whether the intervals of two places, or the figures of those without, have a value in common."""
+    """Whether the intervals of two cells, or the figures of those without, have a value in common."""
     low, other_low = (cell.figure if cell.low is None else cell.low for cell in (one, other))
     high, other_high = (cell.figure if cell.high is None else cell.high for cell in (one, other))
     if low is None or high is None or other_low is None or other_high is None:

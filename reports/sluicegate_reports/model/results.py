@@ -175,7 +175,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One place of the parity matrix."""
+    """One cell of the parity matrix."""
 
     policy: str
     system: str
@@ -423,7 +423,7 @@ def from_json(data: bytes | str) -> Results:
 
 
 def first_mistake(error: "ValidationError") -> str:
-    """The first mistake in a JSON file, with its place."""
+    """The first mistake in a JSON file, with its location."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sluicegate_reports.model.places import Location, one_line, place
+from sluicegate_reports.model.locations import LocationLike, locate, one_line
 from sluicegate_reports.model.results import RunFacts, first_mistake
 from sluicegate_reports.model.trial import Trial as Trial
 from sluicegate_reports.registry import Measured, policies
@@ -53,18 +53,18 @@ def write_run(directory: Path, run: Run) -> Path:
     :raises OSError: if it cannot be written.
     """
     target = directory / FACTS_FILE
-    place(target).write_bytes(_adapter().dump_json(run, indent=1))
+    locate(target).write_bytes(_adapter().dump_json(run, indent=1))
     return target
 
 
-def read_run(directory: Location) -> Run:
+def read_run(directory: LocationLike) -> Run:
     """Read a run's facts.
 
     :raises RunError: if there are none, or none that this version reads.
     """
     from pydantic import ValidationError
 
-    path = place(directory) / FACTS_FILE
+    path = locate(directory) / FACTS_FILE
     try:
         content = path.read_bytes()
     except FileNotFoundError:

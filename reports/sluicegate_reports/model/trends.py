@@ -13,34 +13,34 @@ from sluicegate_reports.model.differences import (
 )
 from sluicegate_reports.model.results import Cell, Results, Table, Value, of_log
 
-_Place = tuple[str, str, str]
+_Key = tuple[str, str, str]
 
 
 def trend(comparisons: Sequence[Results]) -> Results:
     """Line comparisons up by the time at which their runs began.
 
     :param comparisons: at least two.
-    :return: each place of the matrix from first to last, each figure of each run, and the threshold
-        `worse_cells`: places that are worse in the last run than in the first.
+    :return: each cell of the matrix from first to last, each figure of each run, and the threshold
+        `worse_cells`: cells that are worse in the last run than in the first.
     """
     ordered = sorted(comparisons, key=lambda each: each.run.started.timestamp() if each.run.started else 0.0)
     cells = [each.cells() for each in ordered]
-    places = list(dict.fromkeys(place for matrix in cells for place in matrix))
-    over_all = [(place, [matrix.get(place) for matrix in cells]) for place in places]
+    keys = list(dict.fromkeys(key for matrix in cells for key in matrix))
+    over_all = [(key, [matrix.get(key) for matrix in cells]) for key in keys]
     changes = [change_between(several[0], several[-1]) for _, several in over_all]
     order = list(Change)
     rows = sorted(
-        (_row(place, several, change) for (place, several), change in zip(over_all, changes, strict=True)),
+        (_row(key, several, change) for (key, several), change in zip(over_all, changes, strict=True)),
         key=lambda row: order.index(Change(str(row[0]))),
     )
     count = Counter(changes)
     said = ", ".join(f"{count[change]} {change}" for change in Change if count[change])
     return of_log(
         title=f"The trend of {len(ordered)} comparisons",
-        summary=f"{len(places)} places of the matrix from the first run to the last: {said or 'none'}.",
+        summary=f"{len(keys)} cells of the matrix from the first run to the last: {said or 'none'}.",
         facts={"first": run_text(ordered[0]), "last": run_text(ordered[-1])},
         tables=(
-            Table(_OVERALL, tuple(rows), "trend", "Places of the matrix, from the first run to the last"),
+            Table(_OVERALL, tuple(rows), "trend", "Cells of the matrix, from the first run to the last"),
             Table(_FIGURES, tuple(_figures(ordered, over_all)), "figures", "Each run"),
         ),
         notes=(),
@@ -48,7 +48,7 @@ def trend(comparisons: Sequence[Results]) -> Results:
             none(
                 "worse_cells",
                 count[Change.WORSE],
-                "places of the matrix that are worse in the last run than in the first",
+                "cells of the matrix that are worse in the last run than in the first",
                 "trend",
             ),
         ),
@@ -59,21 +59,21 @@ _OVERALL = ("change", "policy", "system", "door", "first", "last", "runs", "wors
 _FIGURES = ("run", "policy", "system", "door", "verdict", "figure", "unit", "p99 (ms)", "change")
 
 
-def _row(place: _Place, several: Sequence[Cell | None], change: Change) -> tuple[Value, ...]:
+def _row(key: _Key, several: Sequence[Cell | None], change: Change) -> tuple[Value, ...]:
     steps = Counter(change_between(one, other) for one, other in pairwise(several))
     known = sum(cell is not None for cell in several)
     ends = (cell_text(several[0]), cell_text(several[-1]))
-    return (change.value, *place, *ends, known, steps[Change.WORSE], steps[Change.BETTER])
+    return (change.value, *key, *ends, known, steps[Change.WORSE], steps[Change.BETTER])
 
 
 def _figures(
-    ordered: Sequence[Results], over_all: Sequence[tuple[_Place, Sequence[Cell | None]]]
+    ordered: Sequence[Results], over_all: Sequence[tuple[_Key, Sequence[Cell | None]]]
 ) -> Iterator[tuple[Value, ...]]:
-    for place, several in over_all:
+    for key, several in over_all:
         before: Cell | None = None
         for results, cell in zip(ordered, several, strict=True):
             if cell is not None:
                 p99_ms = cell.cost.p99_ms if cell.cost is not None else None
                 change = change_between(before, cell).value
-                yield (results.run.run, *place, cell.verdict.text, cell.figure, cell.unit, p99_ms, change)
+                yield (results.run.run, *key, cell.verdict.text, cell.figure, cell.unit, p99_ms, change)
                 before = cell

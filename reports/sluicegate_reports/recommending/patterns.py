@@ -129,11 +129,11 @@ def _patterns(topic: str) -> Iterator[_Pattern]:
     """Patterns of one name: from each of its parts on, and for each part alone."""
     domain, separator, path = topic.rpartition("://")
     parts = list(_parts(path))
-    for place, part in enumerate(parts[:_PARTS]):
+    for index, part in enumerate(parts[:_PARTS]):
         if _SEPARATOR.fullmatch(part):
             continue
-        before = "".join(parts[:place])
-        for behind in ("", "".join(parts[place + 1 :])):
+        before = "".join(parts[:index])
+        for behind in ("", "".join(parts[index + 1 :])):
             # A star alone, or with separators only, would match any name.
             if any(sign.isalnum() for sign in before + behind):
                 yield f"{domain}{separator}{before}", behind

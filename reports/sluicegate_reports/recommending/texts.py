@@ -21,17 +21,17 @@ class Texts:
 
     def numbered(self, rows: pa.Table) -> pa.Table:
         """The same rows with numbers in the columns of texts."""
-        for place, name in enumerate(rows.column_names):
+        for index, name in enumerate(rows.column_names):
             if name in self._numbers:
-                rows = rows.set_column(place, name, self._column(rows[name], self._numbers[name]))
+                rows = rows.set_column(index, name, self._column(rows[name], self._numbers[name]))
         return rows
 
     def decoded(self, rows: pa.Table) -> list[dict[str, Any]]:
         """Rows with the texts of the columns that have numbers."""
-        for place, name in enumerate(rows.column_names):
+        for index, name in enumerate(rows.column_names):
             if name in self._numbers:
                 texts = pa.array(self.all(name), pa.string())
-                rows = rows.set_column(place, name, texts.take(rows[name]))
+                rows = rows.set_column(index, name, texts.take(rows[name]))
         decoded: list[dict[str, Any]] = rows.to_pylist()
         return decoded
 

@@ -52,7 +52,7 @@ class Extension:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     """How comparison runs play a system, by its name; a plugin of the gateway has to serve it."""
     arms: tuple[str, ...] = ()
-    """Places of further arms, each an `Arm` of `sluicegate_reports.runner.doors` as `module:name`."""
+    """Import paths of further arms, each an `Arm` of `sluicegate_reports.runner.doors` as `module:name`."""
 
 
 def needs_spark() -> bool:
@@ -119,9 +119,9 @@ def metrics_of(family: Family) -> tuple[Metric, ...]:
     return tuple(metric for metric in metrics() if family in metric.families)
 
 
-def arm_places() -> list[str]:
-    """Places of the arms of other packages, as `module:name`."""
-    return [place for _, extension in _extensions() for place in extension.arms]
+def arm_paths() -> list[str]:
+    """Import paths of the arms of other packages, as `module:name`."""
+    return [path for _, extension in _extensions() for path in extension.arms]
 
 
 def check() -> None:
@@ -139,12 +139,12 @@ def forget() -> None:
         cached.cache_clear()
 
 
-def load(what: str, read: Callable[[], object], kind: type[_Kind], place: str) -> _Kind:
+def load(what: str, read: Callable[[], object], kind: type[_Kind], path: str) -> _Kind:
     """Load an object of another package.
 
     :param what: names it in messages.
     :param read: imports it.
-    :param kind: the class that it is to be of, which is found at `place`.
+    :param kind: the class that it is to be of, which is found at `path`.
     :raises RegistryError: if it cannot be imported, or is something else.
     """
     try:
@@ -156,7 +156,7 @@ def load(what: str, read: Callable[[], object], kind: type[_Kind], place: str) -
     if not isinstance(loaded, kind):
         raise RegistryError(
             f"{what} is no {kind.__name__} but of type {type(loaded).__name__}: "
-            f"have it name a {place}.{kind.__name__}"
+            f"have it name a {path}.{kind.__name__}"
         )
     return loaded
 

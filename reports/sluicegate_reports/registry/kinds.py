@@ -1,4 +1,4 @@
-"""How comparison runs play each kind of broker, one row each. Code is named by its place, `module:name`."""
+"""How comparison runs play each kind of broker, one row each. Code is named as `module:name`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ class Kind:
     library: str
     """Distribution of the client library that speaks to it."""
     driver: str
-    """Place of that library's driver, as `module:name`, see `runner.clients.base.ClientDriver`."""
+    """Import path of that library's driver, as `module:name`, see `runner.clients.base.ClientDriver`."""
     prepare: str = ""
-    """Place of a coroutine function that creates an arm's topics, as `module:name`; empty if they need not be
-    created. Its parameters are those of `runner.preparing.prepare_topics`."""
+    """Import path of a coroutine that creates an arm's topics, as `module:name`; empty if they need not
+    be created. Its parameters are those of `runner.preparing.prepare_topics`."""
     asks_delays: bool = False
     """Whether its clients can ask for a delivery delay."""
     acknowledges_each: bool = True

@@ -94,8 +94,8 @@ def of_chart(chart: Chart) -> Table:
     unit = f" ({chart.unit})" if chart.unit else ""
     bounds = any(point.low is not None for series in chart.series for point in series.points)
     named = any(series.name for series in chart.series)
-    place = "of" if chart.categories else x_name
-    columns = [_SYSTEM, _DOOR, *(["series"] if named else []), place, f"value{unit}"]
+    label = "of" if chart.categories else x_name
+    columns = [_SYSTEM, _DOOR, *(["series"] if named else []), label, f"value{unit}"]
     rows: list[tuple[Value, ...]] = []
     for series in chart.series:
         for point in series.points:

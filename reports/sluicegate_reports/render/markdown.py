@@ -74,9 +74,9 @@ def _matrix(results: Results) -> Iterator[str]:
     if not results.policies():
         yield "No policy was compared."
         return
-    arms, by_place = results.arms(), cells(results)
+    arms, cell_of = results.arms(), cells(results)
     rows = [
-        [_text(policy), *(_verdict(by_place[policy, arm.system, arm.door]) for arm in arms)]
+        [_text(policy), *(_verdict(cell_of[policy, arm.system, arm.door]) for arm in arms)]
         for policy in results.policies()
     ]
     yield _table(["policy", *(arm.name for arm in arms)], rows)
@@ -108,7 +108,7 @@ def _section(section: Section, run: RunFacts) -> Iterator[str]:
 def _rows(table: Table, run: RunFacts) -> Iterator[str]:
     table = scaled_columns(table)
     rows = list(texts(table, run, _ROWS))
-    right = [any(is_number(row[place][1]) for row in rows) for place in range(len(table.columns))]
+    right = [any(is_number(row[index][1]) for row in rows) for index in range(len(table.columns))]
     yield _table(table.columns, ([_text(text) for text, _ in row] for row in rows), right)
     left = left_out(table, len(rows))
     if left:

@@ -63,13 +63,13 @@ def gaps(results: Results) -> tuple[str, ...]:
 
 def cells(results: Results) -> dict[tuple[str, str, str], Cell]:
     """A cell for each policy and arm; one marked as missing where the results have none."""
-    by_place = results.cells()
+    cell_of = results.cells()
     for policy in results.policies():
         for arm in results.arms():
-            place = (policy, arm.system, arm.door)
+            key = (policy, arm.system, arm.door)
             lacks = Verdict.NOT_PLAYED if arm.missing else Verdict.MISSING
-            by_place.setdefault(place, Cell(*place, lacks, text=arm.missing or UNKNOWN))
-    return by_place
+            cell_of.setdefault(key, Cell(*key, lacks, text=arm.missing or UNKNOWN))
+    return cell_of
 
 
 def _cells(results: Results) -> Iterator[str]:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from sluicegate_reports.model.results import Cell, Results, Table, Value
 
 if TYPE_CHECKING:
-    from sluicegate_reports.model.places import Place
+    from sluicegate_reports.model.locations import Location
 
 _CELLS = pa.schema(
     [
@@ -25,7 +25,7 @@ HEADING = b"heading"
 """Key of a column's metadata: its heading in the report, with the unit."""
 
 
-def write_tables(results: Results, folder: "Place", *, delta: bool = False) -> list[str]:
+def write_tables(results: Results, folder: "Location", *, delta: bool = False) -> list[str]:
     """Write all tables of results; those that are there are replaced.
 
     :param folder: made if it is not there.
@@ -68,7 +68,7 @@ def _cells(run: str, cells: Sequence[Cell]) -> pa.Table:
 
 
 def _table(table: Table) -> pa.Table:
-    columns = [[row[place] for row in table.rows] for place in range(len(table.columns))]
+    columns = [[row[index] for row in table.rows] for index in range(len(table.columns))]
     arrays = [_array(column) for column in columns]
     fields = [
         pa.field(name, array.type, metadata={HEADING: heading.encode()})
@@ -104,7 +104,7 @@ def _plain(heading: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text).strip("_") or "column"
 
 
-def _write_delta(table: pa.Table, place: "Place") -> None:
+def _write_delta(table: pa.Table, location: "Location") -> None:
     from deltalake import write_deltalake
 
-    write_deltalake(place.url, table, mode="overwrite", schema_mode="overwrite")
+    write_deltalake(location.url, table, mode="overwrite", schema_mode="overwrite")

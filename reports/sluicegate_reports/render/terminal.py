@@ -137,8 +137,8 @@ def _rows(table: Table, run: RunFacts) -> Iterator[RenderableType]:
         yield Text(f"{table.title}: none")
         return
     grid = _grid(table.title)
-    for place, name in enumerate(table.columns):
-        right = any(is_number(row[place][1]) for row in rows)
+    for index, name in enumerate(table.columns):
+        right = any(is_number(row[index][1]) for row in rows)
         grid.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(Text(text) for text, _ in row))
@@ -166,9 +166,9 @@ def _matrix(results: Results) -> Grid:
     for arm in arms:
         note = f"\n{arm.label}" if arm.label else ""
         grid.add_column(Text(f"{arm.system}\n{arm.door}{note}"), overflow="fold", max_width=_COLUMN - 3)
-    by_place = cells(results)
+    cell_of = cells(results)
     for policy in results.policies():
-        row = (_verdict(by_place[policy, arm.system, arm.door]) for arm in arms)
+        row = (_verdict(cell_of[policy, arm.system, arm.door]) for arm in arms)
         grid.add_row(Text(policy), *row, end_section=True)
     return grid
 
@@ -179,11 +179,11 @@ def _lines(results: Results, width: int) -> Grid:
     grid.add_column("policy", overflow="fold", min_width=_policy_width(results) if width >= _USUAL else None)
     grid.add_column("system and door", overflow="fold")
     grid.add_column("verdict", overflow="fold")
-    by_place = cells(results)
+    cell_of = cells(results)
     arms = results.arms()
     for policy in results.policies():
         for index, arm in enumerate(arms):
             name = Text("" if index else policy)
-            verdict = _verdict(by_place[policy, arm.system, arm.door])
+            verdict = _verdict(cell_of[policy, arm.system, arm.door])
             grid.add_row(name, Text(arm.name), verdict, end_section=index == len(arms) - 1)
     return grid

@@ -17,7 +17,7 @@ from sluicegate.model import ANONYMOUS, Action, Decision, Operation, OperationKi
 from sluicegate.policies.connections import CONNECTION_RATE, ConnectionRate
 from sluicegate_reports.replaying.candidate import Candidate, Engine, Entry
 from sluicegate_reports.replaying.holding import NEVER_NS, Holding
-from sluicegate_reports.replaying.tally import PLACE, Place, Range, Tally
+from sluicegate_reports.replaying.tally import KEY_COLUMNS, Key, Range, Tally
 
 _KINDS = {
     kind.name.lower(): kind
@@ -36,7 +36,7 @@ def attempts(decisions: DataFrame) -> DataFrame:
     asked = F.col("operation").isin(*_KINDS) & ~F.col("action").startswith("would_")
     passed_others = (F.col("action") != "reject") | (F.col("policy") == CONNECTION_RATE)
     rows = decisions.where(asked & passed_others).select(
-        *PLACE,
+        *KEY_COLUMNS,
         "client",
         "action",
         F.unix_micros("time").alias("at_us"),
@@ -50,7 +50,7 @@ def attempts(decisions: DataFrame) -> DataFrame:
 @dataclass(slots=True)
 class _Attempt:
     replay: "_Replay"
-    place: Place
+    key: Key
     op: Operation
     was_held: bool
     first_ns: int
@@ -71,14 +71,14 @@ class _Replay:
         self._limit = ConnectionRate()
         self._ask: _Ask | None = None
         self.waiting = Holding()
-        self._held: Counter[tuple[Place, str]] = Counter()
+        self._held: Counter[tuple[Key, str]] = Counter()
 
     def take(self, row: Mapping[str, Any]) -> None:
         """The next row of the log."""
-        place: Place = tuple(row[name] for name in PLACE)
+        key: Key = tuple(row[name] for name in KEY_COLUMNS)
         now_ns, held = row["at_us"] * 1000, row["action"] == "delay"
         self.waiting.wake(now_ns)
-        who = (place, row["client"] or "")
+        who = (key, row["client"] or "")
         if held:
             self._held[who] += 1
         elif self._held[who]:
@@ -86,18 +86,18 @@ class _Replay:
             return
         count, window_ns = row["decisions"], row["window"] * 1_000_000
         if self._totals:
-            totals = self._tally.totals_of(place)
+            totals = self._tally.totals_of(key)
             totals.operations += count
             totals.recorded_delayed += count if held else 0
         if window_ns:
-            range_ = self._tally.ranges.setdefault((place, CONNECTION_RATE), Range())
+            range_ = self._tally.ranges.setdefault((key, CONNECTION_RATE), Range())
             range_.refused_high += count
             range_.delayed_high += count
             range_.longest_delay_high_ns = self._max_hold_ns
         for nth in range(count):
-            op = Operation(_KINDS[place[6]], place[4], place[5] or ANONYMOUS, row["client"] or "")
+            op = Operation(_KINDS[key[6]], key[4], key[5] or ANONYMOUS, row["client"] or "")
             at_ns = now_ns + (2 * nth + 1) * window_ns // (2 * count)
-            attempt = _Attempt(self, place, op, held, at_ns)
+            attempt = _Attempt(self, key, op, held, at_ns)
             if window_ns:
                 self.waiting.wait(at_ns, attempt)
             else:
@@ -109,7 +109,7 @@ class _Replay:
         if decision is None:
             self._passed(attempt, now_ns)
         elif decision.action is Action.DELAY:
-            outcome = self._tally.outcome(attempt.place, CONNECTION_RATE)
+            outcome = self._tally.outcome(attempt.key, CONNECTION_RATE)
             outcome.worst(decision)
             if now_ns + decision.delay_ns > attempt.first_ns + self._max_hold_ns:
                 outcome.refused += 1
@@ -119,7 +119,7 @@ class _Replay:
 
     def _asked(self, attempt: _Attempt, now_ns: int) -> Decision | None:
         if self._ask is None:
-            gate = self._engine.gate(attempt.op.topic, attempt.place[3], attempt.op.principal, now_ns)
+            gate = self._engine.gate(attempt.op.topic, attempt.key[3], attempt.op.principal, now_ns)
             checks = self._limit.sluicegate_policy_checks(gate.state.topic, gate.policies, gate.state)
             self._ask = checks[0].call if checks else lambda _op, _now_ns: None
         return self._ask(attempt.op, now_ns)
@@ -127,13 +127,13 @@ class _Replay:
     def _passed(self, attempt: _Attempt, now_ns: int) -> None:
         late_ns = now_ns - attempt.first_ns
         if late_ns:
-            outcome = self._tally.outcome(attempt.place, CONNECTION_RATE)
+            outcome = self._tally.outcome(attempt.key, CONNECTION_RATE)
             outcome.delayed += 1
             outcome.newly_delayed += not attempt.was_held
             outcome.delay_ns += late_ns
             outcome.longest_delay_ns = max(outcome.longest_delay_ns, late_ns)
         elif attempt.was_held and self._totals:
-            self._tally.totals_of(attempt.place).no_longer_delayed += 1
+            self._tally.totals_of(attempt.key).no_longer_delayed += 1
 
 
 def attached(candidate: Candidate, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

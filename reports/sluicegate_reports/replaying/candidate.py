@@ -109,7 +109,7 @@ def read_candidate(
     """Read a policy file, with the installed plugins and those it names; its store is not looked at.
 
     :param changes: what else is set, in the words of `sluicegate policies set`.
-    :raises CandidateError: if it has mistakes, each of which is reported with its place and remedy.
+    :raises CandidateError: if it has mistakes, each of which is reported with its location and remedy.
     """
     try:
         parsed = loading.parse_file(path, environ)

@@ -19,7 +19,7 @@ from sluicegate_reports.registry import policies as measured
 from sluicegate_reports.registry import system as registered
 from sluicegate_reports.registry.measured import Family
 from sluicegate_reports.replaying.candidate import Candidate, Engine
-from sluicegate_reports.replaying.demand import PLACE, seconds
+from sluicegate_reports.replaying.demand import TOPIC_COLUMNS, seconds
 from sluicegate_reports.transforms.packing import CUT_FROM, SLICE_ROWS
 
 _MARGIN_NS = SECOND_NS
@@ -59,9 +59,9 @@ def cuts_of(asked: Iterable[dict[str, Any]], candidate: Candidate, slice_rows: i
     """As `cuts`, from rows of `demand.seconds`."""
     cuts = Cuts()
     engines: dict[tuple[str, str], Engine | None] = {}
-    for number, of_topic in groupby(asked, key=lambda second: second["place"]):
+    for number, of_topic in groupby(asked, key=lambda second: second["topic_id"]):
         rows = list(of_topic)
-        system, _, gateway, namespace, topic = (rows[0][name] or "" for name in PLACE)
+        system, _, gateway, namespace, topic = (rows[0][name] or "" for name in TOPIC_COLUMNS)
         if (system, gateway) not in engines:
             entry = candidate.entry(system, gateway)
             engines[system, gateway] = Engine(entry, candidate.modules) if entry else None

@@ -10,14 +10,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from sluicegate.model import ANONYMOUS, EffectivePolicies
 from sluicegate.policies.delay import FIXED_DELAY, MAX_DELAY
 from sluicegate_reports.replaying.candidate import Candidate, Engine
-from sluicegate_reports.replaying.tally import PLACE, Place
+from sluicegate_reports.replaying.tally import KEY_COLUMNS, Key
 
 
 @dataclass(frozen=True, slots=True)
 class Later:
     """Messages that a fixed delay would have delivered later."""
 
-    place: Place
+    key: Key
     messages: int
     """Published then, refused ones too."""
     delay_ms: float
@@ -27,7 +27,7 @@ class Later:
 class TooLate:
     """Messages that were refused for the delay that they asked for, asked again."""
 
-    place: Place
+    key: Key
     refused: int
     still: int
     """Refused by the candidate too."""
@@ -47,9 +47,9 @@ class TooLate:
 
 
 def refused_for_delay(decisions: DataFrame) -> DataFrame:
-    """Recorded refusals of too long a delay, by what was asked for: place, `asked`, `limit`, `refused`."""
+    """Recorded refusals of too long a delay, by what was asked for: the key, `asked`, `limit`, `refused`."""
     rows = decisions.where((F.col("policy") == MAX_DELAY) & (F.col("action") == "reject"))
-    by = rows.groupBy(*PLACE, F.col("current").alias("asked"), F.col("limit"))
+    by = rows.groupBy(*KEY_COLUMNS, F.col("current").alias("asked"), F.col("limit"))
     return by.agg(F.sum("decisions").alias("refused"))
 
 
@@ -69,29 +69,29 @@ class Delays:
         :param totals: rows of `replaying.tally.SCHEMA` without a policy.
         """
         for row in totals:
-            place = _place(row)
-            policies = self._policies(place) if row["operation"] == "publish" else None
+            key = _key(row)
+            policies = self._policies(key) if row["operation"] == "publish" else None
             delay_ms = policies.number(FIXED_DELAY) if policies is not None else 0
             if delay_ms:
-                yield Later(place, row["messages"], delay_ms)
+                yield Later(key, row["messages"], delay_ms)
 
     def too_late(self, refused: Iterable[Mapping[str, Any]]) -> Iterator[TooLate]:
         """What another limit of the delay asked for would do.
 
         :param refused: rows of `refused_for_delay`.
         """
-        groups: dict[Place, list[Mapping[str, Any]]] = {}
+        groups: dict[Key, list[Mapping[str, Any]]] = {}
         for row in refused:
-            groups.setdefault(_place(row), []).append(row)
-        for place, rows in groups.items():
-            policies = self._policies(place)
+            groups.setdefault(_key(row), []).append(row)
+        for key, rows in groups.items():
+            policies = self._policies(key)
             if policies is None:
                 continue
             # Without effect while a fixed delay is set, which takes the place of what was asked for.
             limit = 0.0 if policies.number(FIXED_DELAY) else policies.number(MAX_DELAY)
             asked = [(row["asked"] or 0.0, row["refused"]) for row in rows]
             yield TooLate(
-                place,
+                key,
                 sum(count for _, count in asked),
                 sum(count for ms, count in asked if limit and ms > limit),
                 max(ms for ms, _ in asked),
@@ -99,17 +99,17 @@ class Delays:
                 limit,
             )
 
-    def _policies(self, place: Place) -> EffectivePolicies | None:
-        system, _, gateway, namespace, topic, principal, _ = place
-        key = (system, gateway)
-        if key not in self._engines:
+    def _policies(self, key: Key) -> EffectivePolicies | None:
+        system, _, gateway, namespace, topic, principal, _ = key
+        entry_key = (system, gateway)
+        if entry_key not in self._engines:
             entry = self._candidate.entry(system, gateway)
-            self._engines[key] = Engine(entry, self._candidate.modules) if entry else None
-        engine = self._engines[key]
+            self._engines[entry_key] = Engine(entry, self._candidate.modules) if entry else None
+        engine = self._engines[entry_key]
         if engine is None:
             return None
         return engine.gate(topic, namespace, principal or ANONYMOUS, 0).policies
 
 
-def _place(row: Mapping[str, Any]) -> Place:
-    return tuple(row[name] for name in PLACE)
+def _key(row: Mapping[str, Any]) -> Key:
+    return tuple(row[name] for name in KEY_COLUMNS)

@@ -20,7 +20,7 @@ wait for the longest; more would leave tasks without a topic."""
 _BATCH_ROWS = 10_000
 _FIRST, _LAST = -(1 << 63), (1 << 63) - 1
 _SECOND_US = 1_000_000
-PLACE = ("system", "door", "gateway", "namespace", "topic")
+TOPIC_COLUMNS = ("system", "door", "gateway", "namespace", "topic")
 """The columns that identify a topic."""
 
 
@@ -55,7 +55,7 @@ def demand(
         who = who.unionByName(left.select(*WHO))
     numbered = _numbered(rows, F.lit(None).cast("string"))
     names = _numbered(_row(who.distinct(), Mark.NAMES, F.lit(_FIRST), _FIRST), F.to_json(F.struct(*WHO)))
-    group = ["place"]
+    group = ["topic_id"]
     if starts:
         group.append("slice")
         numbered, names = _sliced(numbered, names, starts)
@@ -74,16 +74,16 @@ def seconds(
 
     :param least_rows: of a topic.
     :param counts: as for `demand`; so is `unacked`.
-    :return: place and its number as `place`, operation, `first_us` and `last_us`, rows, messages, bytes, the
-        most of one row, and how many rows were held, or are of windows.
+    :return: the topic and its number as `topic_id`, operation, `first_us` and `last_us`, rows, messages,
+        bytes, the most of one row, and how many rows were held, or are of windows.
     """
-    asked = _asked(decisions, counts=counts, unacked=unacked).withColumn("place", _hash(PLACE))
-    many = asked.groupBy("place").count().where(F.col("count") >= least_rows).collect()
+    asked = _asked(decisions, counts=counts, unacked=unacked).withColumn("topic_id", _hash(TOPIC_COLUMNS))
+    many = asked.groupBy("topic_id").count().where(F.col("count") >= least_rows).collect()
     if not many:
         return
     at_us = F.unix_micros("time")
-    by = ("place", *PLACE, "operation")
-    by_second = asked.where(F.col("place").isin([row["place"] for row in many])).groupBy(
+    by = ("topic_id", *TOPIC_COLUMNS, "operation")
+    by_second = asked.where(F.col("topic_id").isin([row["topic_id"] for row in many])).groupBy(
         *by, (at_us / _SECOND_US).cast("long").alias("second")
     )
     sums = by_second.agg(
@@ -95,7 +95,7 @@ def seconds(
         F.count_if(F.col("action") == "delay").alias("held"),
         F.count_if(F.col("window") > 0).alias("windows"),
     )
-    table = sums.toArrow().sort_by([("place", "ascending"), ("first_us", "ascending")])
+    table = sums.toArrow().sort_by([("topic_id", "ascending"), ("first_us", "ascending")])
     for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
         yield from batch.to_pylist()
 
@@ -114,8 +114,8 @@ def _sliced(
     rows: DataFrame, names: DataFrame, starts: Mapping[int, Sequence[int]]
 ) -> tuple[DataFrame, DataFrame]:
     """Number the slices of topics: each row is in one, and names are in all."""
-    rows_ = [(place, list(at_us)) for place, at_us in starts.items()]
-    begun = F.broadcast(small(rows.sparkSession, rows_, "place bigint, starts array<bigint>"))
+    rows_ = [(topic_id, list(at_us)) for topic_id, at_us in starts.items()]
+    begun = F.broadcast(small(rows.sparkSession, rows_, "topic_id bigint, starts array<bigint>"))
     number = F.size(F.filter("starts", lambda start: start <= F.col("at_us")))
     every = F.explode(F.sequence(F.lit(0), F.size("starts")))
     return (
@@ -126,7 +126,7 @@ def _sliced(
 
 def _with_starts(rows: DataFrame, begun: DataFrame) -> DataFrame:
     none = F.array().cast("array<bigint>")
-    return rows.join(begun, "place", "left").withColumn("starts", F.coalesce("starts", none))
+    return rows.join(begun, "topic_id", "left").withColumn("starts", F.coalesce("starts", none))
 
 
 def _hash(columns: Sequence[str]) -> Column:
@@ -137,7 +137,9 @@ def _hash(columns: Sequence[str]) -> Column:
 def _numbered(rows: DataFrame, names: Column) -> DataFrame:
     """Replace the topic, and client with kind of operation, by numbers."""
     others = [name for name in rows.columns if name not in WHO]
-    return rows.select(_hash(PLACE).alias("place"), _hash(WHO).alias("who"), *others, names.alias("names"))
+    return rows.select(
+        _hash(TOPIC_COLUMNS).alias("topic_id"), _hash(WHO).alias("who"), *others, names.alias("names")
+    )
 
 
 def _row(who: DataFrame, mark: Mark, at_us: Column, order: int) -> DataFrame:
@@ -176,6 +178,8 @@ def _mark() -> Column:
 def _left(asked: DataFrame) -> DataFrame:
     """The last time at which each client was seen, for each of its subscriptions."""
     seen = asked.where((F.col("window") == 0) & F.col("client").isNotNull())
-    last = seen.groupBy(*PLACE, "principal", "client", "subscription").agg(F.max("time").alias("last"))
+    last = seen.groupBy(*TOPIC_COLUMNS, "principal", "client", "subscription").agg(
+        F.max("time").alias("last")
+    )
     who = last.withColumn("operation", F.lit("detach"))
     return _row(who, Mark.LEFT, F.unix_micros("last"), _LAST)

@@ -8,7 +8,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate_reports.registry import system
 from sluicegate_reports.replaying.holding import Holding, Recorded
-from sluicegate_reports.replaying.tally import Outcome, Place, Tally, Totals
+from sluicegate_reports.replaying.tally import Key, Outcome, Tally, Totals
 
 _HANDLED = Decision(Action.ALLOW, ())
 """Result of `ask` for an operation that was handled already."""
@@ -23,7 +23,7 @@ class Source:
 
     Operations keep their order: while one is held, those after it wait.
 
-    :param place: where its outcomes are counted.
+    :param key: where its outcomes are counted.
     :param op: identifies the client; reused for each operation.
     :param gate: the candidate's.
     :param max_hold_ns: longest time that one operation is held.
@@ -42,8 +42,8 @@ class Source:
         "_recorded",
         "ask",
         "gate",
+        "key",
         "op",
-        "place",
         "refused",
         "streams",
         "tally",
@@ -51,17 +51,17 @@ class Source:
     )
 
     def __init__(
-        self, place: Place, op: Operation, gate: Gate, max_hold_ns: int, holding: Holding, tally: Tally
+        self, key: Key, op: Operation, gate: Gate, max_hold_ns: int, holding: Holding, tally: Tally
     ) -> None:
-        self.place = place
+        self.key = key
         self.op = op
         self.tally = tally
         self.refused = 0
         """Operations that the candidate refused."""
-        self.totals: Totals = tally.totals_of(place)
+        self.totals: Totals = tally.totals_of(key)
         self.gate = gate
         self._holding = holding
-        lasting = op.kind is OperationKind.DISPATCH or system(place[0]).waits_long
+        lasting = op.kind is OperationKind.DISPATCH or system(key[0]).waits_long
         self._last_ns = 1 << 62 if lasting else max_hold_ns
         self.streams = op.kind in (OperationKind.PUBLISH, OperationKind.DISPATCH)
         """Whether it carries messages; anything else attaches, or acknowledges."""
@@ -201,7 +201,7 @@ class Source:
         policy = decision.reasons[0].policy if decision.reasons else "unknown"
         outcome = self._outcomes.get(policy)
         if outcome is None:
-            outcome = self._outcomes[policy] = self.tally.outcome(self.place, policy)
+            outcome = self._outcomes[policy] = self.tally.outcome(self.key, policy)
         outcome.worst(decision)
         return outcome
 

@@ -25,8 +25,8 @@ _ARROW = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64()}
 ARROW_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in _KINDS.items()])
 _ZEROS = {name: 0 for name, kind in _KINDS.items() if kind == "bigint"}
 
-PLACE = ("system", "door", "gateway", "namespace", "topic", "principal", "operation")
-Place = tuple[str, str, str, str, str, str | None, str]
+KEY_COLUMNS = ("system", "door", "gateway", "namespace", "topic", "principal", "operation")
+Key = tuple[str, str, str, str, str, str | None, str]
 """The values of PLACE."""
 
 
@@ -86,38 +86,38 @@ class Range:
 class Tally:
     """All rows of a replay."""
 
-    totals: dict[Place, Totals] = field(default_factory=dict)
-    outcomes: dict[tuple[Place, str], Outcome] = field(default_factory=dict)
-    ranges: dict[tuple[Place, str], Range] = field(default_factory=dict)
-    """By the place of the windows, whose principal is None."""
+    totals: dict[Key, Totals] = field(default_factory=dict)
+    outcomes: dict[tuple[Key, str], Outcome] = field(default_factory=dict)
+    ranges: dict[tuple[Key, str], Range] = field(default_factory=dict)
+    """By the key of the windows, whose principal is None."""
 
-    def totals_of(self, place: Place) -> Totals:
-        """The totals of a place, made on demand."""
-        return self.totals.setdefault(place, Totals())
+    def totals_of(self, key: Key) -> Totals:
+        """The totals of a key, made on demand."""
+        return self.totals.setdefault(key, Totals())
 
-    def outcome(self, place: Place, policy: str) -> Outcome:
+    def outcome(self, key: Key, policy: str) -> Outcome:
         """The outcome of a policy, made on demand."""
-        return self.outcomes.setdefault((place, policy), Outcome())
+        return self.outcomes.setdefault((key, policy), Outcome())
 
     def batch(self) -> pa.RecordBatch:
         """Everything, as rows of SCHEMA."""
-        rows = [_row(place, asdict(totals)) for place, totals in self.totals.items() if totals.operations]
-        for place, policy in dict.fromkeys((*self.outcomes, *self.ranges)):
-            outcome = self.outcomes.get((place, policy), Outcome())
-            everyone = (*place[:5], None, place[6])
+        rows = [_row(key, asdict(totals)) for key, totals in self.totals.items() if totals.operations]
+        for key, policy in dict.fromkeys((*self.outcomes, *self.ranges)):
+            outcome = self.outcomes.get((key, policy), Outcome())
+            everyone = (*key[:5], None, key[6])
             windowed = (everyone, policy) in self.ranges
-            bounds = self.ranges.get((place, policy))
+            bounds = self.ranges.get((key, policy))
             values = {"policy": policy, **outcome.columns(), **_bounds(outcome, bounds, windowed=windowed)}
-            rows.append(_row(place, values))
+            rows.append(_row(key, values))
         return pa.RecordBatch.from_pylist(rows, ARROW_SCHEMA)
 
 
-def _row(place: Place, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_ZEROS, **dict(zip(_KINDS, place, strict=False)), **values}
+def _row(key: Key, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_ZEROS, **dict(zip(_KINDS, key, strict=False)), **values}
 
 
 def _bounds(outcome: Outcome, bounds: Range | None, *, windowed: bool) -> dict[str, Any]:
-    """The bounds of a place with windows; otherwise the counts, or nothing if its topic has windows."""
+    """The bounds of a key with windows; otherwise the counts, or nothing if its topic has windows."""
     most = outcome.refused + outcome.maybe_refused
     delayed, longest = outcome.delayed, outcome.longest_delay_ns
     bounded = asdict(bounds or Range(outcome.refused, most, delayed, delayed, longest, longest))

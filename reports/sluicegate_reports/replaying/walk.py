@@ -13,7 +13,7 @@ from sluicegate_reports.replaying.candidate import Candidate, Engine
 from sluicegate_reports.replaying.holding import NEVER_NS, Holding
 from sluicegate_reports.replaying.marks import WHO, Mark
 from sluicegate_reports.replaying.source import Source
-from sluicegate_reports.replaying.tally import Place, Range, Tally
+from sluicegate_reports.replaying.tally import Key, Range, Tally
 from sluicegate_reports.replaying.windows import WindowBounds, limit_name
 
 _SIZE = "max_message_size"
@@ -44,11 +44,11 @@ class _Spread:
         self._asked = 0
         holding.wait(self._time(0), self)
 
-    def _time(self, place: int) -> int:
-        return self._start_ns + (2 * place + 1) * _WINDOW_NS // (2 * self._operations)
+    def _time(self, index: int) -> int:
+        return self._start_ns + (2 * index + 1) * _WINDOW_NS // (2 * self._operations)
 
-    def _part(self, whole: int, place: int) -> int:
-        return whole * (place + 1) // self._operations - whole * place // self._operations
+    def _part(self, whole: int, index: int) -> int:
+        return whole * (index + 1) // self._operations - whole * index // self._operations
 
     def wake(self, now_ns: int) -> None:
         """Ask the next one."""
@@ -70,7 +70,7 @@ class Walker:
         self._engines: dict[tuple[str, str, str], tuple[Engine, Engine] | None] = {}
         self._who: dict[int, Who] = {}
         self._sources: dict[int, Source | None] = {}
-        self._bounds: dict[Place, WindowBounds | None] = {}
+        self._bounds: dict[Key, WindowBounds | None] = {}
         self._holding = Holding()
         self.tally = Tally()
 
@@ -135,14 +135,14 @@ class Walker:
             self._window(source, now_ns, sums)
         elif source.op.kind in _ATTACHING:
             self._attach(source, now_ns, _WAS.get(mark, Action.ALLOW))
-        elif mark is Mark.HELD and _everyone(source.place) in self._bounds:
+        elif mark is Mark.HELD and _everyone(source.key) in self._bounds:
             # Its passing is part of a window, and is replayed there.
             source.totals.operations -= 1
             source.totals.messages -= sums[1]
         else:
             _, messages, nbytes = sums
             source.offer(now_ns, messages, nbytes, largest, _WAS.get(mark, Action.ALLOW))
-            bounds = self._bounds.get(_everyone(source.place))
+            bounds = self._bounds.get(_everyone(source.key))
             if bounds is not None:
                 bounds.add(now_ns, 0, 1, messages, nbytes)
 
@@ -150,31 +150,31 @@ class Walker:
         """Replay twice: once with clients leaving after their last operation, once with none leaving."""
         before = source.refused
         source.offer(now_ns, 0, 0, 0, was)
-        engines = self._engines[source.place[:3]]
+        engines = self._engines[source.key[:3]]
         if engines is None:
             return
         op, refused = source.op, source.refused
-        decision = engines[1].gate(op.topic, source.place[3], op.principal, now_ns).decide(op, now_ns)
+        decision = engines[1].gate(op.topic, source.key[3], op.principal, now_ns).decide(op, now_ns)
         if decision is not None and decision.reasons and refused == before:
-            self.tally.outcome(source.place, decision.reasons[0].policy).maybe_refused += 1
+            self.tally.outcome(source.key, decision.reasons[0].policy).maybe_refused += 1
 
     def _window(self, source: Source, start_ns: int, sums: tuple[int, int, int]) -> None:
         if not source.streams:
             return
         _Spread(source, self._holding, start_ns, sums)
-        place = _everyone(source.place)
-        if place not in self._bounds:
-            self._bounds[place] = self._bounds_of(source, place)
-        bounds = self._bounds[place]
+        key = _everyone(source.key)
+        if key not in self._bounds:
+            self._bounds[key] = self._bounds_of(source, key)
+        bounds = self._bounds[key]
         if bounds is not None:
             bounds.add(start_ns, _WINDOW_NS, *sums)
 
-    def _bounds_of(self, source: Source, place: Place) -> WindowBounds | None:
-        policies, operation = source.gate.policies, place[6]
+    def _bounds_of(self, source: Source, key: Key) -> WindowBounds | None:
+        policies, operation = source.gate.policies, key[6]
         name = limit_name(policies, operation)
         if name is None:
             return None
-        range_ = self.tally.ranges.setdefault((place, name), Range())
+        range_ = self.tally.ranges.setdefault((key, name), Range())
         return WindowBounds(policies, operation, range_)
 
     def _count(self, sources: Sequence[Source], codes: Array, rows: dict[str, Array]) -> None:
@@ -196,7 +196,7 @@ class Walker:
             source.totals.recorded_refused += int(rejected)
             source.totals.recorded_delayed += int(delayed)
             if doubts:
-                self.tally.outcome(source.place, _SIZE).maybe_refused += int(doubts)
+                self.tally.outcome(source.key, _SIZE).maybe_refused += int(doubts)
 
     def _without_names(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Read the rows that map numbers to clients; the remaining rows are operations."""
@@ -228,8 +228,8 @@ class Walker:
         producer, consumer = ("", key) if consumes else (key, "")
         op = Operation(kind, topic, principal, client, producer, subscription, consumer)
         gate = engines[0].gate(topic, namespace, principal, now_ns)
-        place: Place = (system, door, gateway, namespace, topic, who[5], operation)
-        return Source(place, op, gate, engines[0].entry.max_hold_ns, self._holding, self.tally)
+        source_key: Key = (system, door, gateway, namespace, topic, who[5], operation)
+        return Source(source_key, op, gate, engines[0].entry.max_hold_ns, self._holding, self.tally)
 
     def _engines_of(self, system: str, door: str, gateway: str) -> tuple[Engine, Engine] | None:
         key = (system, door, gateway)
@@ -249,8 +249,8 @@ def replayed(candidate: Candidate, batches: Iterator[pa.RecordBatch]) -> Iterato
     yield walker.finish()
 
 
-def _everyone(place: Place) -> Place:
-    return (*place[:5], None, place[6])
+def _everyone(key: Key) -> Key:
+    return (*key[:5], None, key[6])
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Array:

@@ -51,8 +51,8 @@ class Talker(Child):
         for _ in range(_CLOCK_ASKS):
             before = time.time_ns()
             await self.tell({"ask": "clock"})
-            answer = await self.hear("clock_ns", within_s)
-            offsets.append(clock_offset(before, answer["clock_ns"], time.time_ns()))
+            response = await self.hear("clock_ns", within_s)
+            offsets.append(clock_offset(before, response["clock_ns"], time.time_ns()))
         # A slow answer may have waited on one of its two ways.
         return min(offsets, key=lambda each: each.uncertainty_us)
 

@@ -69,7 +69,7 @@ def _addresses(given: str) -> tuple[str, ...]:
         raise click.BadParameter(f"{context['problem']}: {context['remedy']}") from None
 
 
-def _place(given: str) -> tuple[str, tuple[str, ...]]:
+def _named_address(given: str) -> tuple[str, tuple[str, ...]]:
     """Read NAME=host:port of a system that another package brings."""
     name, _, addresses = given.partition("=")
     others = [each for each in registry.kinds() if each not in SYSTEMS]
@@ -134,7 +134,7 @@ def _known_doors() -> Iterable[str]:
 @_admin("--danube-admin")
 @click.option(
     "--at",
-    type=_place,
+    type=_named_address,
     multiple=True,
     metavar="NAME=HOST:PORT",
     help="Where a system of an installed package runs; may be given several times.",
@@ -160,7 +160,7 @@ def run(
     at: tuple[tuple[str, tuple[str, ...]], ...],
     repeat: int,
     embedded: bool,
-    **places: tuple[str, ...] | str | None,
+    **given_options: tuple[str, ...] | str | None,
 ) -> None:
     """Play SCENARIO against each system, through each door.
 
@@ -176,9 +176,9 @@ def run(
     except PluginError as error:
         raise click.ClickException(str(error)) from None
     loaded = _load(scenario, plugins)
-    places.update(at)
-    _refuse_unused(systems, places)
-    given = _given(loaded, places)
+    given_options.update(at)
+    _refuse_unused(systems, given_options)
+    given = _given(loaded, given_options)
     arms = arms_of(systems, doors)
     directory = _directory(out or Path(f"compare-{loaded.scenario.name}"))
     played = True
@@ -258,9 +258,11 @@ def _load(scenario: str, plugins: "Plugins") -> "LoadedScenario":
         sys.exit(_USAGE)
 
 
-def _refuse_unused(systems: tuple[str, ...], places: Mapping[str, tuple[str, ...] | str | None]) -> None:
+def _refuse_unused(
+    systems: tuple[str, ...], given_options: Mapping[str, tuple[str, ...] | str | None]
+) -> None:
     """Refuse an address of a system that is not played: it would be ignored without a word."""
-    for name, value in places.items():
+    for name, value in given_options.items():
         system = name.removesuffix("_admin")
         if value and system not in systems:
             option = f"--{name.replace('_', '-')}" if system in SYSTEMS else f"--at {name}"
@@ -271,17 +273,17 @@ def _refuse_unused(systems: tuple[str, ...], places: Mapping[str, tuple[str, ...
 
 
 def _given(
-    loaded: "LoadedScenario", places: Mapping[str, tuple[str, ...] | str | None]
+    loaded: "LoadedScenario", given_options: Mapping[str, tuple[str, ...] | str | None]
 ) -> dict[str, tuple[str, ...]]:
     """Addresses by name of the broker; options win over the scenario."""
     addresses: dict[str, tuple[str, ...]] = {}
     for system in registry.kinds():
-        place = getattr(loaded.scenario.systems, system)
-        if place is not None:
-            addresses[system] = tuple(str(address) for address in place.bootstrap)
-            if admin := getattr(place, "admin", None):
+        endpoints = getattr(loaded.scenario.systems, system)
+        if endpoints is not None:
+            addresses[system] = tuple(str(address) for address in endpoints.bootstrap)
+            if admin := getattr(endpoints, "admin", None):
                 addresses[f"{system}-admin"] = (admin.rstrip("/"),)
-    for name, value in places.items():
+    for name, value in given_options.items():
         if value:
             addresses[name.replace("_", "-")] = (value,) if isinstance(value, str) else value
     for system in ("pulsar", "danube"):

@@ -1,4 +1,4 @@
-"""Reads a scenario: all mistakes in one pass, each with place and remedy.
+"""Reads a scenario: all mistakes in one pass, each with location and remedy.
 
 Parser, units and error messages are those of the configuration file.
 """
@@ -22,7 +22,7 @@ from sluicegate.config.units import DURATION
 from sluicegate.config.validation import suggest, translate
 from sluicegate_reports.registry import kinds
 from sluicegate_reports.runner.names import namespace_pattern, topic_pattern
-from sluicegate_reports.runner.scenario import SYSTEMS, AdministeredPlace, Places, Scenario
+from sluicegate_reports.runner.scenario import SYSTEMS, AdministeredEndpoints, Scenario, Systems
 
 _Path = tuple[str | int, ...]
 
@@ -54,7 +54,7 @@ def load_scenario(path: str | os.PathLike[str], policy_models: Iterable[type[Pol
     root = parse(text, file, errors)
     if root.entries is None:
         raise ConfigErrors(
-            [*errors, root.place.error((), "expected a mapping (key: value)", "begin with 'name:'")]
+            [*errors, root.location.error((), "expected a mapping (key: value)", "begin with 'name:'")]
         )
     levels = tuple(policy_levels(root))
     errors.extend(remove_duplicate_aliases(levels, fields))
@@ -75,12 +75,12 @@ def scenario_model(fields: PolicyFields) -> type[Scenario]:
     """The model of a whole scenario file: policies, and systems of other packages, included."""
     make: Any = create_model  # its overloads cannot know types that are made at run time
     others = [name for name in kinds() if name not in SYSTEMS]
-    place = (AdministeredPlace | None, Field(default=None, description="One that runs."))
-    places: type[Places] = make("Places", __base__=Places, **dict.fromkeys(others, place))
+    endpoints = (AdministeredEndpoints | None, Field(default=None, description="One that runs."))
+    systems: type[Systems] = make("Systems", __base__=Systems, **dict.fromkeys(others, endpoints))
     made: type[Scenario] = make(
         "ScenarioFile",
         __base__=Scenario,
-        systems=(places, Field(default=places(), description="Where the systems are.")),
+        systems=(systems, systems()),
         policies=(
             fields.policies_model(),
             Field(description="Policies as in the configuration file; topics by the names they have here."),
@@ -145,12 +145,12 @@ def _twice(root: Node, what: str, sections: Sequence[str]) -> Iterator[Finding]:
         for index, node in _fields(root, section, "name"):
             name = str(node.scalar)
             if name in first:
-                yield node.place.error(
+                yield node.location.error(
                     (section, index, "name"),
                     f"{name!r} is given twice",
                     f"first given in line {first[name]}: choose another name",
                 )
-            first.setdefault(name, node.place.line + 1)
+            first.setdefault(name, node.location.line + 1)
 
 
 def _confusable(root: Node) -> Iterator[Finding]:
@@ -160,7 +160,7 @@ def _confusable(root: Node) -> Iterator[Finding]:
         name = str(node.scalar)
         for other in names:
             if other != name and name.endswith(other):
-                yield node.place.error(
+                yield node.location.error(
                     ("topics", index, "name"),
                     f"topic {name!r} ends with the name of topic {other!r}, so policies would confuse them",
                     "choose another name",
@@ -170,7 +170,7 @@ def _confusable(root: Node) -> Iterator[Finding]:
 def _known(node: Node, path: _Path, field: str, known: dict[str, Node]) -> Iterator[Finding]:
     named = node.child(field)
     if named is not None and isinstance(named.scalar, str) and named.scalar not in known:
-        yield named.place.error(
+        yield named.location.error(
             (*path, field), f"there is no {field} {named.scalar!r}", suggest(named.scalar, list(known))
         )
 
@@ -178,19 +178,19 @@ def _known(node: Node, path: _Path, field: str, known: dict[str, Node]) -> Itera
 def _silent(node: Node, path: _Path) -> Iterator[Finding]:
     rate, silent = node.child("rate"), node.child("silent")
     if rate is not None and silent is not None and silent.scalar is True:
-        yield rate.place.error((*path, "rate"), "a silent producer has no rate", "keep one of them")
+        yield rate.location.error((*path, "rate"), "a silent producer has no rate", "keep one of them")
 
 
 def _times(node: Node, path: _Path) -> Iterator[Finding]:
-    places = [node.child(name) for name in ("start", "stop")]
-    if places[1] is None:
+    moments = [node.child(name) for name in ("start", "stop")]
+    if moments[1] is None:
         return
     try:
-        start, stop = (DURATION.parse(place.scalar) if place is not None else 0 for place in places)
-    except ValueError:  # reported already, with its place
+        start, stop = (DURATION.parse(moment.scalar) if moment is not None else 0 for moment in moments)
+    except ValueError:  # reported already, with its location
         return
     if stop <= start:
-        yield places[1].place.error(
+        yield moments[1].location.error(
             (*path, "stop"), "it stops before it starts", "give a 'stop' after its 'start'"
         )
 
@@ -199,7 +199,7 @@ def _policies_of(policies: Node, section: str, known: Sequence[str], what: str) 
     for index, node in _fields(policies, section, "name"):
         name = node.scalar
         if isinstance(name, str) and not any(fnmatchcase(each, name) for each in known):
-            yield node.place.error(
+            yield node.location.error(
                 ("policies", section, index, "name"),
                 f"the scenario has no {what} {name!r}",
                 suggest(name, list(known)),

@@ -63,7 +63,7 @@ class ArmPlan:
     system: str
     door: str
     client: str
-    """Which clients are driven: those for a system, or the place of a driver as `module:name`."""
+    """Which clients are driven: those for a system, or the import path of a driver as `module:name`."""
     addresses: tuple[str, ...]
     """Where they connect, host:port."""
     options: Mapping[str, str]

@@ -114,7 +114,7 @@ class _Part(Generic[_Plan]):
 class _ProducerPart(_Part[ProducerPlan]):
     """One producer's part.
 
-    :param index: its place in the plan, which its payloads carry.
+    :param index: its index in the plan, which its payloads carry.
     :param end_s: when the last phase ends: who leaves before does not wait for the others.
     """
 

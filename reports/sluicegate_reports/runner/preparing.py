@@ -16,9 +16,9 @@ async def prepare_topics(broker: Broker, scenario: Scenario, names: Mapping[str,
     :param names: full names by the scenario's names.
     :raises UnavailableError: if the broker refuses.
     """
-    place = kinds()[broker.system].prepare
-    if place and not broker.embedded:
-        await resolve_name(place)(broker, scenario, names)
+    prepare = kinds()[broker.system].prepare
+    if prepare and not broker.embedded:
+        await resolve_name(prepare)(broker, scenario, names)
 
 
 async def kafka(broker: Broker, scenario: Scenario, names: Mapping[str, str]) -> None:
@@ -31,8 +31,8 @@ async def kafka(broker: Broker, scenario: Scenario, names: Mapping[str, str]) ->
     try:
         await admin.start()
         try:
-            answer = await admin.create_topics(wanted)
-            for topic, code, text in (tuple(each)[:3] for each in answer.topic_errors):
+            response = await admin.create_topics(wanted)
+            for topic, code, text in (tuple(each)[:3] for each in response.topic_errors):
                 # An attempt whose answer was lost may have made it.
                 if code not in (0, TopicAlreadyExistsError.errno):
                     raise UnavailableError(f"Kafka does not make topic {topic!r}: error {code} {text}")
@@ -64,8 +64,10 @@ async def pulsar(broker: Broker, scenario: Scenario, names: Mapping[str, str]) -
         async with httpx.AsyncClient(base_url=admin, timeout=30, follow_redirects=True) as http:
             paths = [f"/admin/v2/namespaces/public/{name}" for name in namespaces if name != "default"]
             for path in [*paths, *(f"/admin/v2{topic_path(topic)}" for topic in names.values())]:
-                answer = await http.put(path)
-                if answer.is_error and answer.status_code != httpx.codes.CONFLICT:
-                    raise UnavailableError(f"Pulsar does not make {path}: {answer.status_code} {answer.text}")
+                response = await http.put(path)
+                if response.is_error and response.status_code != httpx.codes.CONFLICT:
+                    raise UnavailableError(
+                        f"Pulsar does not make {path}: {response.status_code} {response.text}"
+                    )
     except httpx.HTTPError as error:
         raise UnavailableError(f"Pulsar's admin API at {admin}: {type(error).__name__}: {error}") from None

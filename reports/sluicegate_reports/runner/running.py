@@ -22,6 +22,7 @@ from sluicegate_reports.model.results import Baseline, Phase, RunFacts, Skew
 from sluicegate_reports.model.runs import OBSERVATIONS, Run, Trial, write_run
 from sluicegate_reports.registry import door
 from sluicegate_reports.runner import machine
+from sluicegate_reports.runner.broker_provider import BrokerProvider
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.children import ClockOffset, Talker
 from sluicegate_reports.runner.doors import Arm, Setting, Way
@@ -29,7 +30,6 @@ from sluicegate_reports.runner.doors.base import Broker
 from sluicegate_reports.runner.doors.gate import write_file
 from sluicegate_reports.runner.driver import write_plan
 from sluicegate_reports.runner.loading import LoadedScenario
-from sluicegate_reports.runner.places import Places
 from sluicegate_reports.runner.plan import ArmPlan, brief, make_plan, topics
 from sluicegate_reports.runner.preparing import prepare_topics
 from sluicegate_reports.runner.trials import Played, baselines, phases, trials, utc
@@ -110,7 +110,7 @@ class Comparison:
         for name in dict.fromkeys(arm.broker for arm in playable):
             group = [arm for arm in playable if arm.broker == name]
             outcomes += await self._group(name, group, suffix)
-        order = {(arm.system, arm.door): place for place, arm in enumerate(self.arms)}
+        order = {(arm.system, arm.door): index for index, arm in enumerate(self.arms)}
         outcomes.sort(key=lambda each: order[each.facts.system, each.facts.door])
         run = Run(self._facts(started, outcomes), tuple(t for each in outcomes for t in each.trials))
         await asyncio.to_thread(write_run, self.directory, run)
@@ -148,14 +148,14 @@ class Comparison:
             broker: Broker | None = None
             if name is not None:
                 try:
-                    broker = await stack.enter_async_context(self._places(name, arms, suffix).open(name))
+                    broker = await stack.enter_async_context(self._provider(name, arms, suffix).open(name))
                 except (UnavailableError, ImportError) as error:
                     return [self._not_played(arm, str(error), None, suffix) for arm in arms]
                 self.progress.say(f"{name}: {broker.version}, at {', '.join(broker.addresses)}")
                 self._versions[name] = broker.version
             return [await self._arm(arm, broker, suffix) for arm in arms]
 
-    def _places(self, name: str, arms: list[Arm], suffix: str) -> Places:
+    def _provider(self, name: str, arms: list[Arm], suffix: str) -> BrokerProvider:
         made = [topic for arm in arms for topic in self._topics(arm, suffix).values()]
         rates = (0, 0)
         if name == "kafka-strimzi":
@@ -165,7 +165,7 @@ class Comparison:
                 int(sum(each.number("max_dispatch_rate_bytes") for each in held)),
             )
         brokers = self.directory / "brokers"
-        return Places(brokers, self.given, self.embedded, rates, {name: tuple(made)})
+        return BrokerProvider(brokers, self.given, self.embedded, rates, {name: tuple(made)})
 
     def _topics(self, arm: Arm, suffix: str) -> dict[str, str]:
         return topics(self.loaded.scenario, arm.client, f"{arm.door}-{suffix}")

@@ -32,7 +32,7 @@ def play_shown(
 
     :param directory: the run's; exists and is empty.
     :param command: the command line, for the facts.
-    :param given: addresses by broker, see `places.Places`.
+    :param given: addresses by broker, see `broker_provider.BrokerProvider`.
     :param embedded: stand-ins instead of brokers that are not given.
     :raises OSError: if the run's directory cannot be written.
     :raises asyncio.CancelledError: if the process is told to end.

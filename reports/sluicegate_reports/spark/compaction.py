@@ -18,7 +18,7 @@ from sluicegate.decisions.compaction import parquet_writer
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate.host.private_files import make_folder
 from sluicegate_reports.model.listing import is_finished, listing
-from sluicegate_reports.model.places import Location, Place, PlaceError, one_line, place
+from sluicegate_reports.model.locations import Location, LocationError, LocationLike, locate, one_line
 from sluicegate_reports.spark.log_files import DECISIONS, LeftOut, inspected, opened, span, tables
 
 FILE_ROWS = 4_000_000
@@ -34,7 +34,7 @@ class _Source:
 
     first: datetime
     last: datetime
-    file: Place
+    file: Location
     rows: int
 
 
@@ -42,24 +42,24 @@ class _Source:
 class Compacted:
     """The result of a call."""
 
-    sources: set[Place] = field(default_factory=set)
+    sources: set[Location] = field(default_factory=set)
     rows: int = 0
-    written: list[Place] = field(default_factory=list)
+    written: list[Location] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
 
 
 def compact(
-    log: Location, target: Location, before: date | None = None, *, file_rows: int = FILE_ROWS
+    log: LocationLike, target: LocationLike, before: date | None = None, *, file_rows: int = FILE_ROWS
 ) -> Compacted:
     """Copy what is not copied yet of a log into few files for each run, system and day.
 
     :param log: the decision log's directory; it stays as it is.
     :param target: where the copy is; made if it does not exist. One call at a time.
     :param before: days up to this one are copied, without it; in UTC, today if it is left out.
-    :raises PlaceError: if a store fails.
+    :raises LocationError: if a store fails.
     :raises OSError: if something cannot be written.
     """
-    source, copy = place(log).absolute(), place(target).absolute()
+    source, copy = locate(log).absolute(), locate(target).absolute()
     before = before or datetime.now(UTC).date()
     done, taken = Compacted(), _taken(copy)
     days: dict[tuple[str, date], list[_Source]] = {}
@@ -74,13 +74,13 @@ def compact(
     return done
 
 
-def _sources(log: Place, left_out: list[LeftOut]) -> Iterator[_Source]:
-    files = [file for file in listing(log).files if is_finished(file.place)]
+def _sources(log: Location, left_out: list[LeftOut]) -> Iterator[_Source]:
+    files = [file for file in listing(log).files if is_finished(file.location)]
     for file, look in zip(files, inspected(files, DECISIONS, _look), strict=True):
         if isinstance(look, LeftOut):
             left_out.append(look)
         elif look is not None:
-            yield _Source(look[0], look[1], file.place, look[2])
+            yield _Source(look[0], look[1], file.location, look[2])
 
 
 def _look(file: pq.ParquetFile) -> tuple[datetime, datetime, int] | None:
@@ -96,10 +96,10 @@ def _days(source: _Source, before: date) -> Iterator[date]:
         day += timedelta(days=1)
 
 
-def _taken(copy: Place) -> set[tuple[str, date, str]]:
+def _taken(copy: Location) -> set[tuple[str, date, str]]:
     """Folder of run and system, day, and name of all files that a whole file was made of."""
     taken: set[tuple[str, date, str]] = set()
-    for file in (file.place for file in listing(copy).files):
+    for file in (file.location for file in listing(copy).files):
         if not is_finished(file) or not file.parent.name.startswith(_DATE):
             continue
         try:
@@ -107,7 +107,7 @@ def _taken(copy: Place) -> set[tuple[str, date, str]]:
                 names = json.loads((copied.metadata.metadata or {}).get(FROM_KEY, b"[]"))
         except (pa.ArrowException, OSError) as error:
             # Without it rows would be copied again.
-            raise PlaceError(f"cannot read {file}: {one_line(error)}") from None
+            raise LocationError(f"cannot read {file}: {one_line(error)}") from None
         day = date.fromisoformat(file.parent.name.removeprefix(_DATE))
         folder = file.parent.parent.relative_to(copy)
         taken.update((folder, day, name) for name in names)
@@ -126,7 +126,7 @@ def _cut(sources: Iterable[_Source], file_rows: int) -> Iterator[list[_Source]]:
         yield together
 
 
-def _write(folder: Place, day: date, sources: Sequence[_Source], done: Compacted) -> None:
+def _write(folder: Location, day: date, sources: Sequence[_Source], done: Compacted) -> None:
     names = [source.file.name for source in sources]
     # The same sources always give the same name, so that a repeated call overwrites an interrupted one.
     digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]

@@ -18,7 +18,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports.model.listing import is_finished, is_table, listing
-from sluicegate_reports.model.places import File, Place, PlaceError, one_line
+from sluicegate_reports.model.locations import File, Location, LocationError, one_line
 
 _PARTITIONS = ["run", "system", "date"]
 """Partition columns, in the order of a file's folders."""
@@ -33,16 +33,16 @@ class Recorded:
     """The table's, which counts its transactions from 0."""
 
 
-def record(copy: Place) -> Recorded:
+def record(copy: Location) -> Recorded:
     """Add the finished files of a compacted log that the table lacks; makes the table if there is none.
 
     :param copy: the folder of the compacted log. One call at a time.
-    :raises PlaceError: if the table cannot be read or written.
+    :raises LocationError: if the table cannot be read or written.
     """
     with _failures(copy):
         table = DeltaTable(copy.url, storage_options=_options()) if is_table(copy) else None
         known = set() if table is None else set(pa.table(table.get_add_actions())["path"].to_pylist())
-        new = [file for file in _files(copy) if file.place.relative_to(copy) not in known]
+        new = [file for file in _files(copy) if file.location.relative_to(copy) not in known]
         if table is None:
             create_table_with_add_actions(
                 copy.url,
@@ -63,27 +63,27 @@ def record(copy: Place) -> Recorded:
         return Recorded(len(new), table.version())
 
 
-def _files(copy: Place) -> list[File]:
+def _files(copy: Location) -> list[File]:
     return [
         file
         for file in listing(copy).files
-        if is_finished(file.place) and list(_folders(file.place, copy)) == _PARTITIONS
+        if is_finished(file.location) and list(_folders(file.location, copy)) == _PARTITIONS
     ]
 
 
-def _folders(file: Place, copy: Place) -> dict[str, str]:
+def _folders(file: Location, copy: Location) -> dict[str, str]:
     """The values that the names of a file's folders hold: `run=a/date=2026-11-22` has two."""
     names = (folder.partition("=") for folder in file.parent.relative_to(copy).split("/"))
     return {name: value for name, _, value in names}
 
 
-def _add(file: File, copy: Place) -> AddAction:
-    with pq.ParquetFile(file.place.open()) as opened:
+def _add(file: File, copy: Location) -> AddAction:
+    with pq.ParquetFile(file.location.open()) as opened:
         rows = opened.metadata.num_rows
     return AddAction(
-        path=file.place.relative_to(copy),
+        path=file.location.relative_to(copy),
         size=file.size,
-        partition_values=_folders(file.place, copy),
+        partition_values=_folders(file.location, copy),
         modification_time=time.time_ns() // 1_000_000,
         data_change=True,
         stats=f'{{"numRecords": {rows}}}',
@@ -109,8 +109,8 @@ def _options() -> dict[str, str]:
 
 
 @contextmanager
-def _failures(copy: Place) -> Iterator[None]:
+def _failures(copy: Location) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError, ValueError) as error:
-        raise PlaceError(f"the Delta table {copy} cannot be read or written: {one_line(error)}") from None
+        raise LocationError(f"the Delta table {copy} cannot be read or written: {one_line(error)}") from None

@@ -34,9 +34,9 @@ class Statistics:
 def of_file(file: pq.ParquetFile) -> Statistics:
     """Statistics of one file."""
     leaves = file.metadata.schema
-    place = {leaves.column(number).path: number for number in range(len(leaves))}
+    number_of = {leaves.column(number).path: number for number in range(len(leaves))}
     groups = range(file.metadata.num_row_groups)
-    columns = [place[name] for name in (_RUN, _SYSTEM, _TIME)]
+    columns = [number_of[name] for name in (_RUN, _SYSTEM, _TIME)]
     return together(_of_group(file, number, columns) for number in groups)
 
 

@@ -21,7 +21,7 @@ from sluicegate.decisions.columns import Column, missing_columns
 from sluicegate.decisions.compaction import IN_PROGRESS_SUFFIX
 from sluicegate_reports.model import observations
 from sluicegate_reports.model.listing import is_finished
-from sluicegate_reports.model.places import File, Place, PlaceError, one_line
+from sluicegate_reports.model.locations import File, Location, LocationError, one_line
 from sluicegate_reports.model.timestamps import in_microseconds, is_readable
 
 _LOOKS_AT_ONCE = 16
@@ -30,7 +30,7 @@ _BATCH_ROWS = 65_536
 _Taken = TypeVar("_Taken")
 
 
-class DamagedError(PlaceError):
+class DamagedError(LocationError):
     """A file is damaged; the message names it, and says how."""
 
 
@@ -38,7 +38,7 @@ class DamagedError(PlaceError):
 class LeftOut:
     """A file that was not read."""
 
-    path: Place
+    path: Location
     reason: str
 
 
@@ -75,20 +75,20 @@ def inspected(
     """For each file what `take` reads of it, or why it is left out: it is damaged, or not of this form.
 
     :param take: called in one of several threads.
-    :raises PlaceError: if a store does not give a file.
+    :raises LocationError: if a store does not give a file.
     """
     with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
         return list(pool.map(partial(_inspected, form=form, take=take), files))
 
 
 def whole(
-    files: Sequence[File], folder: Place, form: Form, take: Callable[[pq.ParquetFile], _Taken]
+    files: Sequence[File], folder: Location, form: Form, take: Callable[[pq.ParquetFile], _Taken]
 ) -> list[tuple[File, _Taken]]:
     """The files with what `take` reads of each, for sums in which none may be missing.
 
     :param folder: the log's.
     :raises DamagedError: for files that are damaged or not of this form, with the remedy.
-    :raises PlaceError: if a store does not give a file.
+    :raises LocationError: if a store does not give a file.
     """
     looks = inspected(files, form, take)
     # A gateway may have removed one since it was listed, as the oldest of a full log.
@@ -99,7 +99,7 @@ def whole(
     return [(file, look) for file, look in zip(files, looks, strict=True) if not isinstance(look, LeftOut)]
 
 
-def remedy(folder: Place) -> str:
+def remedy(folder: Location) -> str:
     """What to do about damaged files of a log."""
     return f"move what cannot be read out of {folder}, then call again"
 
@@ -118,7 +118,7 @@ def span(file: pq.ParquetFile) -> tuple[datetime, datetime] | None:
 
 
 @contextmanager
-def opened(file: Place, texts: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+def opened(file: Location, texts: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file. One of this machine is mapped; a store is asked for the parts that are wanted.
 
     :param texts: columns that are read as indices of dictionaries.
@@ -130,14 +130,16 @@ def opened(file: Place, texts: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
         yield parquet
 
 
-def tables(file: Place, columns: Sequence[str], form: Form, texts: Sequence[str] = ()) -> Iterator[pa.Table]:
+def tables(
+    file: Location, columns: Sequence[str], form: Form, texts: Sequence[str] = ()
+) -> Iterator[pa.Table]:
     """These columns of a file's rows, some 65,536 at a time, with times in microseconds.
 
     Columns that an older file lacks are null.
 
     :param texts: those of them whose values repeat, which are given as indices of dictionaries.
     :raises DamagedError: if it is damaged inside.
-    :raises PlaceError: if it is no longer there, or a store does not give it.
+    :raises LocationError: if it is no longer there, or a store does not give it.
     """
     try:
         with opened(file, texts) as parquet:
@@ -153,40 +155,40 @@ def tables(file: Place, columns: Sequence[str], form: Form, texts: Sequence[str]
         look = _failed(file, error, form, read_through)
         if isinstance(look, LeftOut) and file.exists():
             raise DamagedError(f"{file} {look.reason}") from None
-        raise PlaceError(f"cannot read {file}: {one_line(error)}") from None
+        raise LocationError(f"cannot read {file}: {one_line(error)}") from None
 
 
 def _inspected(file: File, form: Form, take: Callable[[pq.ParquetFile], _Taken]) -> LeftOut | _Taken:
-    name = file.place.name
+    name = file.location.name
     if name.endswith(IN_PROGRESS_SUFFIX):
-        return LeftOut(file.place, "was not finished: its writer stopped first")
-    if not is_finished(file.place):
-        return LeftOut(file.place, f"is no {form.what}: its name is not part-*.parquet")
+        return LeftOut(file.location, "was not finished: its writer stopped first")
+    if not is_finished(file.location):
+        return LeftOut(file.location, f"is no {form.what}: its name is not part-*.parquet")
     if not file.size:
-        return LeftOut(file.place, "is empty")
+        return LeftOut(file.location, "is empty")
     try:
-        with opened(file.place) as parquet:
-            return _taken(parquet, file.place, form, take)
+        with opened(file.location) as parquet:
+            return _taken(parquet, file.location, form, take)
     except (pa.ArrowException, OSError) as error:
-        return _failed(file.place, error, form, take)
+        return _failed(file.location, error, form, take)
 
 
 def _taken(
-    parquet: pq.ParquetFile, file: Place, form: Form, take: Callable[[pq.ParquetFile], _Taken]
+    parquet: pq.ParquetFile, file: Location, form: Form, take: Callable[[pq.ParquetFile], _Taken]
 ) -> LeftOut | _Taken:
     reason = _problem(parquet.schema_arrow, form)
     return LeftOut(file, reason) if reason else take(parquet)
 
 
 def _failed(
-    file: Place, error: Exception, form: Form, take: Callable[[pq.ParquetFile], _Taken]
+    file: Location, error: Exception, form: Form, take: Callable[[pq.ParquetFile], _Taken]
 ) -> LeftOut | _Taken:
     """Why a file could not be read; in a store, judged by its bytes alone."""
     if not file.is_local:
         try:
             content = file.read_bytes()
         except OSError as refused:
-            raise PlaceError(f"cannot read {file}: {one_line(refused)}") from None
+            raise LocationError(f"cannot read {file}: {one_line(refused)}") from None
         try:
             with pq.ParquetFile(pa.BufferReader(content)) as parquet:
                 return _taken(parquet, file, form, take)

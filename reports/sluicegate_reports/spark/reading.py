@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from sluicegate.decisions.reading import record_batches
 from sluicegate_reports.model.listing import Listed
-from sluicegate_reports.model.places import Place
+from sluicegate_reports.model.locations import Location
 from sluicegate_reports.model.timestamps import in_nanoseconds
 from sluicegate_reports.spark.footers import Statistics, of_file, of_table, together
 from sluicegate_reports.spark.log_files import (
@@ -55,7 +55,7 @@ class Log:
     """What was read of one directory: of finished files their ends, of spools the rows."""
 
     form: Form
-    whole: Mapping[Place, "_Look"]
+    whole: Mapping[Location, "_Look"]
     """Finished files."""
     spools: tuple[pa.Table, ...]
     left_out: tuple[LeftOut, ...]
@@ -75,12 +75,12 @@ class Log:
     @property
     def is_here(self) -> bool:
         """Whether this machine alone can read it."""
-        return all(place.is_local for place in self.whole)
+        return all(location.is_local for location in self.whole)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The finished files, if they are on this machine."""
-        return tuple(str(place.absolute()) for place in self.whole) if self.is_here else ()
+        return tuple(str(location.absolute()) for location in self.whole) if self.is_here else ()
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """These columns of all rows, some at a time.

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from sluicegate.decisions.spool import DecisionLogError, parquet_path
 from sluicegate_reports.model.listing import Listed, is_spool, listing
-from sluicegate_reports.model.places import File, Place, one_line
+from sluicegate_reports.model.locations import File, Location, one_line
 from sluicegate_reports.spark.log_files import DECISIONS, Form, LeftOut, inspected
 
 _Taken = TypeVar("_Taken")
@@ -16,38 +16,38 @@ _Taken = TypeVar("_Taken")
 
 def whole_files(
     directory: Listed, form: Form, look: Callable[[pq.ParquetFile], _Taken], read: Callable[[Path], int]
-) -> tuple[dict[Place, _Taken], list[LeftOut]]:
+) -> tuple[dict[Location, _Taken], list[LeftOut]]:
     """Read the spools of a log, and look at its finished files.
 
     :param look: what is read of a finished file, see `inspected`.
     :param read: reads a spool up to its last whole batch, and returns the number of rows. It may raise
         FileNotFoundError and DecisionLogError before there is a row, and OSError.
     :return: the finished files that are whole, and what is left out.
-    :raises PlaceError: if the directory cannot be listed, or a store does not give a file.
+    :raises LocationError: if the directory cannot be listed, or a store does not give a file.
     """
     left_out: list[LeftOut] = []
     files = listing(directory).files
-    finished = [file for file in files if not is_spool(file.place)]
+    finished = [file for file in files if not is_spool(file.location)]
     for file in files:
-        if not is_spool(file.place):
+        if not is_spool(file.location):
             continue
         # One that has become Parquet since it was listed is read as that, once.
-        taken = _became(file.place) is None and take_spool(file, form, read, left_out)
-        became = None if taken else _became(file.place)
-        if became is not None and became not in {other.place for other in finished}:
+        taken = _became(file.location) is None and take_spool(file, form, read, left_out)
+        became = None if taken else _became(file.location)
+        if became is not None and became not in {other.location for other in finished}:
             finished.append(File(became, became.path.stat().st_size))
     looks = inspected(finished, form, look)
     left_out += [each for each in looks if isinstance(each, LeftOut)]
     both = zip(finished, looks, strict=True)
-    return {file.place: each for file, each in both if not isinstance(each, LeftOut)}, left_out
+    return {file.location: each for file, each in both if not isinstance(each, LeftOut)}, left_out
 
 
 def take_spool(file: File, form: Form, read: Callable[[Path], int], left_out: list[LeftOut]) -> bool:
     """Read a spool, or record why not; False if it no longer exists."""
-    if not file.place.is_local:
-        left_out.append(LeftOut(file.place, "is a spool: it is read only on the machine that wrote it"))
+    if not file.location.is_local:
+        left_out.append(LeftOut(file.location, "is a spool: it is read only on the machine that wrote it"))
         return True
-    path = file.place.path
+    path = file.location.path
     if form is not DECISIONS:
         return True
     try:
@@ -55,18 +55,18 @@ def take_spool(file: File, form: Form, read: Callable[[Path], int], left_out: li
     except FileNotFoundError:
         return False
     except DecisionLogError as error:
-        left_out.append(LeftOut(file.place, str(error)))
+        left_out.append(LeftOut(file.location, str(error)))
         return True
     except OSError as error:
-        left_out.append(LeftOut(file.place, f"cannot be read: {one_line(error)}"))
+        left_out.append(LeftOut(file.location, f"cannot be read: {one_line(error)}"))
         return True
     if not rows and path.stat().st_size:
-        left_out.append(LeftOut(file.place, "holds no whole batch of rows yet, or no more"))
+        left_out.append(LeftOut(file.location, "holds no whole batch of rows yet, or no more"))
     return True
 
 
-def _became(spool: Place) -> Place | None:
+def _became(spool: Location) -> Location | None:
     """The finished file that a spool of this machine has become."""
     if not spool.is_local or not parquet_path(spool.path).exists():
         return None
-    return Place(str(parquet_path(spool.path)))
+    return Location(str(parquet_path(spool.path)))

@@ -18,7 +18,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicegate_reports.spark.session import large_rows
-from sluicegate_reports.transforms.packed import PLACE, SCHEMA, topics
+from sluicegate_reports.transforms.packed import SCHEMA, TOPIC_COLUMNS, topics
 from sluicegate_reports.transforms.packing import Cuts, Kept, Source, packed, read, wanted
 from sluicegate_reports.transforms.parts import MADE, FigurePart, Figures, Rows, merged
 
@@ -62,8 +62,8 @@ def packed_in_tasks(
     """
     pieces = (_pieces(spark, log, source, dict(cuts)) for log, source in sources.items())
     both = reduce(DataFrame.unionByName, pieces)
-    place = (*PLACE, "slice")
-    gathered = both.repartition(_partitions(spark), *place).sortWithinPartitions(*place)
+    topic_key = (*TOPIC_COLUMNS, "slice")
+    gathered = both.repartition(_partitions(spark), *topic_key).sortWithinPartitions(*topic_key)
     return InTasks(gathered.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY))
 
 

@@ -115,7 +115,7 @@ def texts() -> tuple[tuple[str, str], ...]:
 
 
 class Log:
-    """The policies of an arm's rejections, by the decision's id, and by place, client and second."""
+    """The policies of an arm's rejections, by the decision's id, and by what was tried, client and second."""
 
     def __init__(self, rejections: Iterable[Rejection], clients: Collection[str]) -> None:
         """Take rejections.
@@ -135,11 +135,11 @@ class Log:
         """Whether an attempt names its decision, and the policies of it; else of its client, else of any."""
         began_us = attempt.told_us - _UNTOLD_US if attempt.began_us is None else attempt.began_us
         first, last = (began_us - SLACK_US) // _SECOND_US, (attempt.told_us + SLACK_US) // _SECOND_US
-        place = attempt.topic, attempt.role, attempt.subscription or ""
+        attempted = attempt.topic, attempt.role, attempt.subscription or ""
         for keys in (
             [(attempt.decision_id,)] if attempt.decision_id is not None else [],
-            [(*place, attempt.client, second) for second in range(first, last + 1)],
-            [(*place, "", second) for second in range(first, last + 1)],
+            [(*attempted, attempt.client, second) for second in range(first, last + 1)],
+            [(*attempted, "", second) for second in range(first, last + 1)],
         ):
             several = [self._policies[key] for key in keys if key in self._policies]
             if several:

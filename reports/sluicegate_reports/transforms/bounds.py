@@ -38,7 +38,7 @@ def messages(topic: Topic, tried: Sequence[Try], measure: str) -> Iterator[Part]
     :param tried: of sizes or of delays that producers ask for.
     :param measure: column that the limit is on: `bytes` or `delay_ms`, where null is none.
     """
-    own = tried_at(topic.place, tried)
+    own = tried_at(topic.topic_key, tried)
     columns = ("phase", "client", "role", "event", "producer", "sequence", "code", measure)
     for piece in topic.observations(*columns) if own else ():
         event, value, numbered = piece.text("event"), piece.number(measure), piece.known("sequence")
@@ -141,12 +141,12 @@ def unacked(topic: Topic, tried: Sequence[Try]) -> Iterator[Part]:
 
     :param tried: of unacknowledged messages.
     """
-    own = tried_at(topic.place, tried)
+    own = tried_at(topic.topic_key, tried)
     for piece in topic.observations("role", *_HELD) if own else ():
         rows = piece.text("role").among("consumer") & piece.text("event").among(*_OF_CONSUMERS)
         # What came before the trial and was not acknowledged counts in it too.
         rows &= piece.number("time_us") < max(each.end_us for each in own)
-        yield topic.place, piece.rows(rows).select(_HELD)
+        yield topic.topic_key, piece.rows(rows).select(_HELD)
 
 
 def unacked_together(key: Key, parts: Sequence[pa.Table], tried: Sequence[Try]) -> Iterator[dict[str, Any]]:

@@ -100,8 +100,8 @@ def _no_answers(log: Requests | None, clients: Requests, lane: Lane) -> Iterator
 def _longest(at_us: Numbers, length_us: int) -> tuple[int, int]:
     """The longest time without any of these, within the lane."""
     edges = np.concatenate([[0], np.sort(at_us), [length_us]])
-    place = int(np.argmax(np.diff(edges)))
-    return int(edges[place]), int(edges[place + 1])
+    index = int(np.argmax(np.diff(edges)))
+    return int(edges[index]), int(edges[index + 1])
 
 
 def set_in(topic: Topic, lane: Lane) -> dict[tuple[str, int], int]:

@@ -42,8 +42,8 @@ def costs_together(
     at_most = sorted(counted)
     rank = np.cumsum([counted[each] for each in at_most])
     timed = int(rank[-1])
-    places = np.searchsorted(rank, [math.ceil(timed * share) for share in shares])
-    percentiles = {name(share): at_most[place] for share, place in zip(shares, places, strict=True)}
+    indices = np.searchsorted(rank, [math.ceil(timed * share) for share in shares])
+    percentiles = {name(share): at_most[index] for share, index in zip(shares, indices, strict=True)}
     yield {"system": key[0], "door": key[1], "timed": timed, **percentiles}
 
 

@@ -44,7 +44,7 @@ def attachments(topic: Topic, tried: Sequence[Try], clocks: Ahead) -> Iterator[P
     seen = []
     for piece in topic.observations(*_SEEN):
         # Refusals of other topics tell which clients the log knows by name.
-        rows = piece.text("event").among(*(events if tried_at(topic.place, tried) else events[1:2]))
+        rows = piece.text("event").among(*(events if tried_at(topic.topic_key, tried) else events[1:2]))
         seen += [_attempt(topic.name, row) for row in piece.rows(rows).to_pylist()]
     yield topic.arm, Attachments(seen, list(attribution.rejections(topic, clocks)))
 
@@ -148,7 +148,7 @@ class _Point(NamedTuple):
     """A moment of an event, and what it changes."""
 
     at_us: int
-    place: int
+    rank: int
     """Of one time, in the order that speaks for the system."""
     number: int
     surely: int = 0
@@ -159,7 +159,7 @@ class _Point(NamedTuple):
 def _points(number: int, each: Attempt, policy: str) -> Iterator[_Point]:
     """The moments of an event.
 
-    One that was turned away otherwise may have had a place until then: a gateway let it in, the broker did
+    One that was turned away otherwise may have had a slot until then: a gateway let it in, the broker did
     not.
     """
     began_us, told_us = each.since_us, each.told_us
@@ -188,11 +188,11 @@ def _answers(trial: Try, group: Sequence[tuple[Attempt, bool]]) -> Iterator[tupl
         each, about_it = group[point.number]
         if each.told_us < trial.begin_us:
             continue
-        if point.place == 1:
+        if point.rank == 1:
             left[point.number] = surely, went
-        elif point.place == 4:
+        elif point.rank == 4:
             yield each, surely, int(surely > trial.limit)
-        elif point.place == 5:
+        elif point.rank == 5:
             there, gone = left[point.number]
             yield each, max(there, surely), int(came - gone < trial.limit or not about_it)
 

@@ -45,7 +45,7 @@ def errors(topic: Topic, tried: Sequence[Try], transits: Mapping[tuple[str, str]
     :param tried: of fixed delays.
     :param transits: by system and door.
     """
-    own = tried_at(topic.place, tried)
+    own = tried_at(topic.topic_key, tried)
     for piece in topic.observations("time_us", "phase", "event", "published_us") if own else ():
         came = piece.text("event").among("received") & piece.known("published_us")
         for each in own:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from sluicegate_reports.transforms.packed import NEVER, PLACE, Flags, Key, Names, Numbers, Part, Topic
+from sluicegate_reports.transforms.packed import NEVER, TOPIC_COLUMNS, Flags, Key, Names, Numbers, Part, Topic
 
 COUNTS = (
     *("acknowledged", "received", "lost", "unread", "duplicates", "reordered"),
@@ -146,8 +146,8 @@ def delivery(
             for number, messages in producers.items()
         ]
         for phase, counts in _counted(met, idle_s * 1e6, end_us):
-            place = {**dict(zip(PLACE, topic, strict=True)), "phase": all_seen.phases[phase]}
-            rows.append({**place, "subscription": all_seen.readers[reader], **counts})
+            key = {**dict(zip(TOPIC_COLUMNS, topic, strict=True)), "phase": all_seen.phases[phase]}
+            rows.append({**key, "subscription": all_seen.readers[reader], **counts})
     return rows
 
 
@@ -225,7 +225,7 @@ def _of(columns: _Columns, rows: Numbers | Flags) -> _Columns:
 
 
 def _by(numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
-    """Each of these numbers, with the places where it stands."""
+    """Each of these numbers, with the indices where it stands."""
     order = np.argsort(numbers, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
         if len(rows):
@@ -260,15 +260,15 @@ def _met(answers: Answers, came: Came, *, calls: bool) -> _Met:
         begins = np.flatnonzero(np.diff(came.sequence[order], prepend=NEVER))
         first = _of(came, order[begins])
         behind, ahead_us = _out_of_order(first)
-        place = np.minimum(np.searchsorted(answers.sequence, first.sequence), count - 1)
-        known = answers.sequence[place] == first.sequence
-        place = place[known]
-        times[place] = np.diff(begins, append=len(order))[known]
-        came_us[place] = first.came_us[known]
-        beside = calls & (ahead_us[known] != NEVER) & (ahead_us[known] < answers.told_us[place])
-        late[place] = behind[known] & ~beside
-        sent, got = answers.size[place], first.size[known]
-        altered[place] = (sent != NEVER) & (got != NEVER) & (sent != got)
+        index = np.minimum(np.searchsorted(answers.sequence, first.sequence), count - 1)
+        known = answers.sequence[index] == first.sequence
+        index = index[known]
+        times[index] = np.diff(begins, append=len(order))[known]
+        came_us[index] = first.came_us[known]
+        beside = calls & (ahead_us[known] != NEVER) & (ahead_us[known] < answers.told_us[index])
+        late[index] = behind[known] & ~beside
+        sent, got = answers.size[index], first.size[known]
+        altered[index] = (sent != NEVER) & (got != NEVER) & (sent != got)
     # Messages without a number come first here; what followed them is unknown.
     later = np.minimum.accumulate(came_us[::-1])[::-1]
     return _Met(answers, times, came_us, late, altered, np.append(later[1:], _LATER))

@@ -49,8 +49,8 @@ def _topics(sources: Mapping[str, Source], cuts: Cuts) -> Iterator[Topic]:
         for log, source in sources.items():
             for batch in chain(*pool.map(lambda part, log=log: _packed(log, part, cuts), _parts(source))):
                 for row in batch.to_pylist():
-                    place = row["system"], row["door"], row["topic"], row["slice"]
-                    gathered.setdefault(place, []).append((log, row["rows"]))
+                    topic_key = row["system"], row["door"], row["topic"], row["slice"]
+                    gathered.setdefault(topic_key, []).append((log, row["rows"]))
     for (system, door, name, number), pieces in gathered.items():
         yield Topic(system, door, name, tuple(pieces), number)
 

@@ -12,14 +12,14 @@ def carried(lanes: Sequence[tuple[Lane, Mapping[str, Slots]]]) -> dict[int, int]
     """Messages that were on their way when each lane began: let pass in earlier ones and not seen there.
 
     :param lanes: of one topic, with their slots by source.
-    :return: by number of the lane; only of lanes that begin where another one of their place ends.
+    :return: by number of the lane; only of lanes that begin where another one of their subscription ends.
     """
-    places: dict[tuple[str, str | None], list[tuple[Lane, Mapping[str, Slots]]]] = {}
+    by_subscription: dict[tuple[str, str | None], list[tuple[Lane, Mapping[str, Slots]]]] = {}
     for lane, slots in lanes:
         if LOG in slots:
-            places.setdefault((lane.policy, lane.subscription), []).append((lane, slots))
+            by_subscription.setdefault((lane.policy, lane.subscription), []).append((lane, slots))
     by_lane = {}
-    for several in places.values():
+    for several in by_subscription.values():
         messages, end_us = 0, None
         for lane, slots in sorted(several, key=lambda each: each[0].begin_us):
             if end_us == lane.begin_us:

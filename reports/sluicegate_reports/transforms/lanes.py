@@ -14,7 +14,7 @@ class Lane(NamedTuple):
     """The trial of a rate."""
 
     number: int
-    """The trial's place in the run's list."""
+    """The trial's index in the run's list."""
     policy: str
     system: str
     door: str
@@ -42,7 +42,7 @@ class Lane(NamedTuple):
         return self.end_us - self.begin_us
 
     @property
-    def place(self) -> tuple[str, str, str | None]:
+    def topic_key(self) -> tuple[str, str, str | None]:
         """System, door and topic of its rows, see `packed.Topic`."""
         return self.system, self.door, self.topic
 
@@ -58,8 +58,8 @@ def lanes(trials: Sequence[Trial], clocks: Ahead = MappingProxyType({})) -> list
     """
     first: dict[tuple[str, str, str], datetime] = {}
     for trial in trials:
-        place = (trial.system, trial.door, trial.topic)
-        first[place] = min(first.get(place, trial.start), trial.start)
+        topic_key = (trial.system, trial.door, trial.topic)
+        first[topic_key] = min(first.get(topic_key, trial.start), trial.start)
     tried = []
     for number, trial in enumerate(trials):
         if measured_as(trial).family is not Family.RATE or trial.missing or trial.not_applicable:
@@ -93,7 +93,7 @@ class Try(NamedTuple):
     """The trial of another family; times are us since 1970, by the clients' clock."""
 
     trial: int
-    """Its place in the run's list."""
+    """Its index in the run's list."""
     policy: str
     system: str
     door: str
@@ -105,7 +105,7 @@ class Try(NamedTuple):
     end_us: int
 
     @property
-    def place(self) -> tuple[str, str, str]:
+    def topic_key(self) -> tuple[str, str, str]:
         """System, door and topic of its rows, see `packed.Topic`."""
         return self.system, self.door, self.topic
 
@@ -130,9 +130,9 @@ def tries(trials: Sequence[Trial], *families: Family) -> list[Try]:
     ]
 
 
-def tried_at(place: Key, tried: Sequence[Try]) -> list[Try]:
+def tried_at(topic_key: Key, tried: Sequence[Try]) -> list[Try]:
     """Those that look at the rows of a topic."""
-    return [each for each in tried if each.place == place]
+    return [each for each in tried if each.topic_key == topic_key]
 
 
 def microseconds(moment: datetime) -> int:

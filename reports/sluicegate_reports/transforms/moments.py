@@ -44,10 +44,10 @@ def of_clients(seen: Requests, log: Requests | None, carried: int, most_us: int)
 def _by_log(seen: Admitted, log: Admitted, carried: int) -> Numbers:
     """When the gateway let pass as many messages; what it does not tell of came when it was seen."""
     before = np.cumsum(seen.messages) - carried
-    place = np.searchsorted(np.cumsum(log.messages), before)
-    known = place < len(log.at_us)
+    index = np.searchsorted(np.cumsum(log.messages), before)
+    known = index < len(log.at_us)
     at_us: Numbers = np.where(
-        known, log.at_us[np.where(known, place, 0)] if len(log.at_us) else 0, seen.at_us
+        known, log.at_us[np.where(known, index, 0)] if len(log.at_us) else 0, seen.at_us
     )
     return np.where(before <= 0, NEVER // 2, at_us)
 

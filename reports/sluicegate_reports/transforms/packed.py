@@ -19,7 +19,7 @@ Key: TypeAlias = tuple[str | int | None, ...]
 Part: TypeAlias = tuple[Key, Any]
 """What one topic, or a slice of it, gives to a figure of several, and the key of those."""
 
-PLACE = ("system", "door", "topic")
+TOPIC_COLUMNS = ("system", "door", "topic")
 ATTACHING = ("attach_producer", "attach_consumer", "attached", "attach_refused")
 """Operations of decisions and events of observations that a limit over all topics of an arm counts."""
 SEPARATOR = "\x1f"
@@ -43,7 +43,7 @@ COLUMNS = {
         *("code", "text", "acknowledges"),
     ),
 }
-"""What a piece has of each row, but for its place."""
+"""What a piece has of each row, but for its topic."""
 TEXTS = frozenset(
     {
         *("gateway", "client", "operation", "subscription", "policy", "action", "others"),
@@ -62,7 +62,7 @@ def alike(values: np.ndarray[Any, Any]) -> Iterator[tuple[int, int]]:
 
 
 class Text(NamedTuple):
-    """A column of texts: each row's place in `names`, -1 of a null."""
+    """A column of texts: each row's index in `names`, -1 of a null."""
 
     codes: np.ndarray[tuple[int], np.dtype[np.int32]]
     names: list[str]
@@ -160,7 +160,7 @@ class Topic:
     """In order of time; the logs are cut by their own clocks."""
 
     @property
-    def place(self) -> tuple[str, str, str | None]:
+    def topic_key(self) -> tuple[str, str, str | None]:
         """System, door and name."""
         return self.system, self.door, self.name
 
@@ -200,6 +200,6 @@ class Topic:
 def topics(batches: Iterable[pa.RecordBatch]) -> Iterator[Topic]:
     """The topics of a partition of packed logs, or their slices."""
     rows = (row for batch in batches for row in batch.to_pylist())
-    for place, own in groupby(rows, itemgetter(*PLACE, "slice")):
-        system, door, topic, number = place
+    for topic_key, own in groupby(rows, itemgetter(*TOPIC_COLUMNS, "slice")):
+        system, door, topic, number = topic_key
         yield Topic(system, door, topic, tuple((row["log"], row["rows"]) for row in own), number)

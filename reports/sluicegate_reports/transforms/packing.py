@@ -16,10 +16,10 @@ from sluicegate_reports.transforms.packed import (
     COLUMNS,
     DECISIONS,
     OBSERVATIONS,
-    PLACE,
     SCHEMA,
     SEPARATOR,
     TEXTS,
+    TOPIC_COLUMNS,
     WHOLE,
     alike,
 )
@@ -83,7 +83,7 @@ class Source:
 
 def wanted(log: str, kept: Kept) -> list[str]:
     """The columns of a log that packed ones are made of."""
-    wanted = [_KIND[log], "text", *PLACE, *(_FROM.get(name, name) for name in COLUMNS[log])]
+    wanted = [_KIND[log], "text", *TOPIC_COLUMNS, *(_FROM.get(name, name) for name in COLUMNS[log])]
     return [*wanted, _RUN] if kept.run else wanted
 
 
@@ -134,9 +134,9 @@ def _together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
 def _cut(table: pa.Table, log: str, kept: Kept, cuts: Cuts) -> Iterator[pa.RecordBatch]:
     """The rows of each topic, or slice, of some rows; and once more, without a topic, what attaches."""
     table = kept.of_run(table)
-    places = [table[name].combine_chunks().dictionary_encode() for name in PLACE]
+    columns = [table[name].combine_chunks().dictionary_encode() for name in TOPIC_COLUMNS]
     number = np.zeros(len(table), np.int64)
-    for column in places:
+    for column in columns:
         number = number * len(column.dictionary) + column.indices.to_numpy()
     rows = pa.table({name: _column(table, log, name) for name in COLUMNS[log]})
     order = np.argsort(number, kind="stable")
@@ -144,7 +144,7 @@ def _cut(table: pa.Table, log: str, kept: Kept, cuts: Cuts) -> Iterator[pa.Recor
     rows = rows.take(order).combine_chunks()
     attaching = pc.is_in(table[_KIND[log]], pa.array(ATTACHING)).to_numpy()[order]
     for begin, end in alike(number[order]):
-        system, door, topic = (column[int(order[begin])].as_py() for column in places)
+        system, door, topic = (column[int(order[begin])].as_py() for column in columns)
         if not kept(system, door, topic):
             continue
         own = rows.slice(begin, end - begin)

@@ -24,7 +24,7 @@ class OfTopic:
     of_slice: Callable[[Topic], Any]
     """Makes the part of a slice."""
     together: Callable[[Key, Sequence[Any]], Mapping[str, Sequence[Row]]]
-    """Makes rows, by name of the figure, from the place of a topic and its parts in order of time."""
+    """Makes rows, by name of the figure, from the key of a topic and its parts in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class Figures:
             for figure in self.of_topics:
                 part = figure.of_slice(topic)
                 if topic.is_whole:
-                    yield FigurePart(MADE, (), 0, dict(figure.together(topic.place, [part])))
+                    yield FigurePart(MADE, (), 0, dict(figure.together(topic.topic_key, [part])))
                 else:
-                    yield FigurePart(figure.name, topic.place, topic.slice, part)
+                    yield FigurePart(figure.name, topic.topic_key, topic.slice, part)
             # Rows without a topic are there a second time.
             for of_arm in self.of_arms if topic.name is not None else ():
                 for key, part in of_arm.of_topic(topic):

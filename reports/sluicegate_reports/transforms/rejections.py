@@ -15,7 +15,7 @@ def rejections(topic: Topic, tried: Sequence[Try], clocks: Ahead) -> Iterator[Pa
     :param tried: of sizes or of delays that producers ask for.
     :param clocks: by how much gateways' clocks are ahead.
     """
-    own = tried_at(topic.place, tried)
+    own = tried_at(topic.topic_key, tried)
     for piece in topic.decisions("time_us", "operation", "policy", "action", "messages") if own else ():
         at_us, action = clients_us(piece, topic, clocks), piece.text("action")
         published = piece.text("operation").among("publish") & ~action.among("delay", None)

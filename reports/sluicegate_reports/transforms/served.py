@@ -22,7 +22,7 @@ def served(topic: Topic, tried: Sequence[Try]) -> Iterator[Part]:
 
     :param tried: of counts.
     """
-    own = tried_at(topic.place, tried)
+    own = tried_at(topic.topic_key, tried)
     for piece in topic.observations("time_us", "client", "role", "event") if own else ():
         event, client, at_us = piece.text("event"), piece.text("client"), piece.number("time_us")
         for role, does in _SERVED.items():
@@ -35,7 +35,7 @@ def served(topic: Topic, tried: Sequence[Try]) -> Iterator[Part]:
                     masks.append((each.trial, here & event.among(does) & during, at_us))
             for what, rows, us in masks:
                 last = _last(client.where(rows), us[rows])
-                yield topic.place, {(role, what, name): each_us for name, each_us in last}
+                yield topic.topic_key, {(role, what, name): each_us for name, each_us in last}
 
 
 def _last(client: Text, at_us: Numbers) -> Iterator[tuple[str, int]]:

@@ -22,7 +22,7 @@ from zlib import crc32
 
 import numpy as np
 
-from sluicegate_reports.transforms.packed import PLACE, Flags, Key, Numbers, Piece, Text, Topic
+from sluicegate_reports.transforms.packed import TOPIC_COLUMNS, Flags, Key, Numbers, Piece, Text, Topic
 
 EVERYBODY = "*"
 """Sentinel in place of a client: all of an arm together."""
@@ -135,18 +135,18 @@ def _answered(piece: Piece, event: str) -> Flags:
 
 def _by_client(piece: Piece, rows: Flags) -> Iterator[tuple[str, Numbers]]:
     """All of these rows, and those of each client that has a name."""
-    places = np.flatnonzero(rows)
-    if not len(places):
+    indices = np.flatnonzero(rows)
+    if not len(indices):
         return
-    yield EVERYBODY, places
+    yield EVERYBODY, indices
     client = piece.text("client")
     names = sorted({name.partition("@")[0] for name in client.names})
     number = np.array([*(names.index(name.partition("@")[0]) for name in client.names), -1])
-    code = number[client.codes[places]]
+    code = number[client.codes[indices]]
     order = np.argsort(code, kind="stable")
     for own in np.split(order, np.flatnonzero(np.diff(code[order])) + 1):
         if code[own[0]] >= 0:
-            yield names[code[own[0]]], places[own]
+            yield names[code[own[0]]], indices[own]
 
 
 def _first(gateway: Text, at_us: Numbers, rows: Numbers) -> Iterator[tuple[str | None, int]]:
@@ -172,7 +172,7 @@ def _times(times: Numbers) -> _Times:
 
 
 def _some(count: int) -> Numbers:
-    """Places of all, or of some evenly chosen ones."""
+    """Indices of all, or of some evenly chosen ones."""
     return np.arange(0, count, max(-(-count // _MOST), 1))
 
 
@@ -224,7 +224,7 @@ def spans(topic: Key, parts: Sequence[OfSlice]) -> list[dict[str, Any]]:
             rows += ({"gateway": gateway, "who": who, **row} for row in _spans(_set_against(lists, until_us)))
     for (name, who), pairs in _by_id(parts):
         rows += ({"gateway": name, "who": who, **row} for row in _spans(pairs))
-    return [{**dict(zip(PLACE, topic, strict=True)), **row} for row in rows]
+    return [{**dict(zip(TOPIC_COLUMNS, topic, strict=True)), **row} for row in rows]
 
 
 def _one_gateway(lists: Sequence[_Lists]) -> tuple[str | None, int]:
@@ -278,9 +278,9 @@ def _nth(times: _Times, number: Numbers, *, later: bool) -> tuple[Numbers, Flags
 
     :param later: whether a later one stands for one that was not kept, or an earlier one.
     """
-    place = np.searchsorted(times.number, number, "left" if later else "right") - (not later)
-    known = (number >= 1) & (number <= times.total) & (place >= 0) & (place < len(times.number))
-    at_us = np.append(times.at_us, 0)[np.where(known, place, -1)]
+    index = np.searchsorted(times.number, number, "left" if later else "right") - (not later)
+    known = (number >= 1) & (number <= times.total) & (index >= 0) & (index < len(times.number))
+    at_us = np.append(times.at_us, 0)[np.where(known, index, -1)]
     return at_us, known
 
 

@@ -109,8 +109,8 @@ class Slots:
         names = [*flows.client.names, None]
         code = np.where(flows.client.codes < 0, len(names) - 1, flows.client.codes)
         got = _summed(code[admitted], flows.amount[admitted], len(names))
-        for place in np.unique(code).tolist():
-            self.clients[names[place]] = self.clients.get(names[place], 0) + int(got[place])
+        for index in np.unique(code).tolist():
+            self.clients[names[index]] = self.clients.get(names[index], 0) + int(got[index])
 
 
 def per_second(slots: Slots) -> list[dict[str, Any]]:
@@ -144,6 +144,6 @@ def _largest(values: Numbers) -> int | None:
     return most if most >= 0 else None
 
 
-def _summed(place: Numbers, values: Numbers, count: int) -> Numbers:
-    """Sums by place; exact as far as a double is."""
-    return np.bincount(place, values, count).astype(np.int64)
+def _summed(index: Numbers, values: Numbers, count: int) -> Numbers:
+    """Sums by index; exact as far as a double is."""
+    return np.bincount(index, values, count).astype(np.int64)

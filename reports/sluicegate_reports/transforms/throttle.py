@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sluicegate_reports.transforms.packed import PLACE, Key, Numbers, Topic
+from sluicegate_reports.transforms.packed import TOPIC_COLUMNS, Key, Numbers, Topic
 
 SHARES = (0.5, 0.9, 0.99, 0.999)
 _NOTHING = (0, 0, 0)
@@ -64,9 +64,9 @@ def holds(topic: Key, parts: Iterable[Throttled]) -> list[dict[str, Any]]:
     by_policy: dict[str | None, tuple[int, int, int]] = {}
     for name, held in (each for part in parts for each in part.held.items()):
         by_policy[name] = _with(by_policy.get(name, _NOTHING), held)
-    place = dict(zip(PLACE, topic, strict=True))
+    topic_key = dict(zip(TOPIC_COLUMNS, topic, strict=True))
     return [
-        {**place, "policy": name, "holds": count, "total_ms": total / 1e6, "longest_ms": longest / 1e6}
+        {**topic_key, "policy": name, "holds": count, "total_ms": total / 1e6, "longest_ms": longest / 1e6}
         for name, (count, total, longest) in by_policy.items()
     ]
 
@@ -87,7 +87,7 @@ def latencies(
         ordered = np.sort(np.concatenate(values))
         rows.append(
             {
-                **dict(zip(PLACE, topic, strict=True)),
+                **dict(zip(TOPIC_COLUMNS, topic, strict=True)),
                 "phase": name,
                 "messages": len(ordered),
                 "quantiles": [nearest_rank(ordered, share) / 1e6 for share in shares],

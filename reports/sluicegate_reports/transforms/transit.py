@@ -37,9 +37,9 @@ class Transit(NamedTuple):
 
     def at(self, moments_us: Numbers) -> Numbers:
         """The longest when something was sent or came; NEVER where nothing tells."""
-        place = np.searchsorted(self.slots, moments_us // SLOT_US)
-        known = np.append(self.slots, NEVER)[place] == moments_us // SLOT_US
-        return np.where(known, np.append(self.transit_us, NEVER)[place], NEVER)
+        index = np.searchsorted(self.slots, moments_us // SLOT_US)
+        known = np.append(self.slots, NEVER)[index] == moments_us // SLOT_US
+        return np.where(known, np.append(self.transit_us, NEVER)[index], NEVER)
 
 
 class _Seen(NamedTuple):
@@ -101,7 +101,7 @@ def transit_together(key: tuple[str, str], parts: Sequence[_Seen]) -> Iterator[d
 
 def _longest(slots: Numbers, values: Numbers) -> _BySlot:
     """The greatest value of each slot."""
-    own, place = np.unique(slots, return_inverse=True)
+    own, index = np.unique(slots, return_inverse=True)
     greatest = np.full(len(own), NEVER)
-    np.maximum.at(greatest, place, values)
+    np.maximum.at(greatest, index, values)
     return own, greatest

@@ -1,4 +1,4 @@
-"""When a policy counts as kept: the only place that decides it.
+"""When a policy counts as kept: the only room that decides it.
 
 A verdict compares one trial's figures with what the policy says; docs/reports.md has the rules in words.
 

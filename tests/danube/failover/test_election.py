@@ -98,7 +98,7 @@ async def test_a_lost_lease_is_replaced_by_a_new_one(world: World) -> None:
 async def test_no_controller_starts_where_another_load_manager_leads(world: World, value: bytes) -> None:
     await world.store.put(keys.LEADER, value)
     controller = world.controller(ID)
-    for attempt in (controller.election.refuse_foreign, controller.turn):
+    for attempt in (controller.election.refuse_foreign, controller.run_once):
         with pytest.raises(ForeignLoadManagerError, match="another load manager leads: /cluster/leader says"):
             await attempt()
     assert await leader(world) == value

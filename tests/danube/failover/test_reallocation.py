@@ -308,7 +308,7 @@ async def test_a_clock_jump_moves_no_topics_of_a_live_broker(world: World, jump_
     await world.start(1)
     clock[0] += jump_s * NS
     for _ in range(2):
-        await controller.turn()
+        await controller.run_once()
         await controller.election.keep()
         assert (await world.view()).owned == {1: before}
 
@@ -338,5 +338,5 @@ async def test_a_change_that_overtakes_a_listing_is_not_lost(
         async with aclosing(world.store.watch(keys.CLUSTER, before.revision)) as changes:
             controller.see(await anext(changes))
         await controller.refresh()
-    await controller.turn()
+    await controller.run_once()
     assert (await world.owners())["/default/new"] == [2]

@@ -134,4 +134,4 @@ def entries(durable: tuple[Listing, ...]) -> list[tuple[str, bytes, int]]:
 async def turn(controller: Controller) -> None:
     """Have a controller see the cluster and take a turn."""
     await controller.refresh()
-    await controller.turn()
+    await controller.run_once()

@@ -47,7 +47,7 @@ def differences(
 
 
 def told(found: list[Difference]) -> list[tuple[str, str, str]]:
-    return [(each.kind.value, wording.place(each), each.field) for each in found]
+    return [(each.kind.value, wording.target(each), each.field) for each in found]
 
 
 def test_limits_are_stricter_looser_or_equal() -> None:
@@ -67,8 +67,8 @@ def test_limits_are_stricter_looser_or_equal() -> None:
         ("looser", "broker", "max_consumers_per_topic"),
         ("equal", "broker", "max_subscriptions_per_topic"),
     ]
-    assert found[0].gateway.place == "gateway.yaml:12"
-    assert found[0].broker.place == "own max_producers_per_topic"
+    assert found[0].gateway.location == "gateway.yaml:12"
+    assert found[0].broker.location == "own max_producers_per_topic"
 
 
 def test_nothing_set_here_is_no_promise_but_a_zero_is() -> None:
@@ -82,7 +82,7 @@ def test_nothing_set_here_is_no_promise_but_a_zero_is() -> None:
 
 def test_a_default_of_the_gateway_is_compared() -> None:
     [found] = differences([own(BROKER, "", SIZE, 1_048_588)])
-    assert (found.kind, found.gateway.value, found.gateway.place) == (Kind.STRICTER, 10 << 20, "built in")
+    assert (found.kind, found.gateway.value, found.gateway.location) == (Kind.STRICTER, 10 << 20, "built in")
     assert wording.gateway_text(found, FIELDS) == "10MiB"
     assert "set max_message_size to 1048588B or less" in wording.remedy(found, FIELDS)
 
@@ -106,7 +106,7 @@ def test_a_topics_policy_meets_the_brokers_limit_for_all_topics() -> None:
         ("looser", "broker", SIZE),
         ("looser", "topic a.large", SIZE),
     ]
-    assert found[1].gateway.place == "store version 7"
+    assert found[1].gateway.location == "store version 7"
 
 
 def test_a_namespaces_limit_meets_what_its_topics_inherit() -> None:
@@ -133,7 +133,7 @@ def test_a_ceiling_of_the_gateway_is_what_is_compared() -> None:
     tightened = PolicyLayer(BROKER, "", {}, {SIZE: Setting(1000, Source.FILE, "gateway.yaml:5")})
     [found] = differences([own(BROKER, "", SIZE, 1000)], tightened)
     assert (found.kind, found.gateway.value) == (Kind.EQUAL, 1000)
-    assert found.gateway.place == "broker ceiling gateway.yaml:5"
+    assert found.gateway.location == "broker ceiling gateway.yaml:5"
 
 
 def test_a_fixed_delay_meets_the_longest_that_the_broker_takes() -> None:
@@ -197,7 +197,7 @@ def test_quotas_of_principals_meet_their_entry_or_the_quota_of_each() -> None:
         ("looser", "principal User:alice", field),
         ("equal", "broker", field),
     ]
-    assert found[1].gateway.place == "`quotas` of the broker's entry"
+    assert found[1].gateway.location == "`quotas` of the broker's entry"
 
 
 def test_settings_without_a_policy_are_left_out() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.net.listening.handover import directory
-from sluicegate.net.listening.state_lock import StateLock, holder
+from sluicegate.net.listening.state_lock import StateLock, owner
 from sluicegate.net.listening.succession import Succession
 
 _HOLDS = """
@@ -32,11 +32,11 @@ def test_the_lock_of_a_process_that_is_killed_is_free(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         assert StateLock.take(tmp_path) is None
-        assert holder(tmp_path) == str(process.pid)
+        assert owner(tmp_path) == str(process.pid)
         process.kill()
     lock = StateLock.take(tmp_path)
     assert lock is not None
-    assert holder(tmp_path) == str(os.getpid())
+    assert owner(tmp_path) == str(os.getpid())
     lock.release()
 
 
@@ -50,7 +50,7 @@ def test_a_full_disk_takes_the_holders_name_and_not_the_lock(
     lock = StateLock.take(tmp_path)
     assert lock is not None
     assert StateLock.take(tmp_path) is None
-    assert holder(tmp_path) == "?"
+    assert owner(tmp_path) == "?"
     lock.release()
 
 

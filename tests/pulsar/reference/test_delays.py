@@ -11,7 +11,7 @@ def test_waits_until_the_exact_delivery_time() -> None:
     log = Log()
     log.add(deliver_at=NOW + 500)
     delayed = DelayedEntries(DelaySettings(tick_ms=100))
-    assert delayed.hold(log[0], NOW)
+    assert delayed.delay(log[0], NOW)
     assert delayed.take_due(NOW + 499) == []
     assert delayed.take_due(NOW + 500) == [0]
     assert len(delayed) == 0
@@ -23,7 +23,7 @@ def test_due_and_undelayed_messages_do_not_wait() -> None:
     log.add(deliver_at=-5)
     log.add()
     delayed = DelayedEntries(DelaySettings())
-    assert [delayed.hold(entry, NOW) for entry in log] == [False, False, False]
+    assert [delayed.delay(entry, NOW) for entry in log] == [False, False, False]
 
 
 def test_a_broker_that_is_not_strict_is_early_by_up_to_a_tick() -> None:
@@ -31,7 +31,7 @@ def test_a_broker_that_is_not_strict_is_early_by_up_to_a_tick() -> None:
     log.add(deliver_at=NOW + 500)
     log.add(deliver_at=NOW + 100)
     delayed = DelayedEntries(DelaySettings(tick_ms=100, strict=False))
-    assert [delayed.hold(entry, NOW) for entry in log] == [True, False]
+    assert [delayed.delay(entry, NOW) for entry in log] == [True, False]
     assert delayed.wake_at() == NOW + 400
     assert delayed.take_due(NOW + 399) == []
     assert delayed.take_due(NOW + 400) == [0]
@@ -44,7 +44,7 @@ def test_polls_at_most_once_a_tick() -> None:
     delayed = DelayedEntries(DelaySettings(tick_ms=100))
     assert delayed.wake_at() is None
     for entry in log:
-        delayed.hold(entry, NOW)
+        delayed.delay(entry, NOW)
     delayed.take_due(NOW + 5)
     assert delayed.wake_at() == NOW + 105
     assert delayed.take_due(NOW + 105) == [0, 1]
@@ -56,9 +56,9 @@ def test_inactive_delivers_at_once() -> None:
     log.add(deliver_at=NOW + 500)
     settings = DelaySettings(active=False)
     delayed = DelayedEntries(settings)
-    assert not delayed.hold(log[0], NOW)
+    assert not delayed.delay(log[0], NOW)
     settings.active = True
-    assert delayed.hold(log[0], NOW)
+    assert delayed.delay(log[0], NOW)
     delayed.clear()
     assert delayed.take_due(NOW + 1_000) == []
 
@@ -70,7 +70,7 @@ def test_never_early_and_late_by_less_than_two_ticks(ahead: list[int], tick: int
     delayed = DelayedEntries(DelaySettings(tick_ms=tick))
     for each in ahead:
         log.add(deliver_at=NOW + each)
-    waiting = {entry.number for entry in log if delayed.hold(entry, NOW)}
+    waiting = {entry.number for entry in log if delayed.delay(entry, NOW)}
     assert waiting == {number for number, each in enumerate(ahead) if each > 0}
     now = NOW
     while (wake_at := delayed.wake_at()) is not None:

@@ -253,7 +253,7 @@ def example() -> Results:
             ),
         ),
         thresholds=(
-            Threshold("off_cells", 0, 2, False, text="places of the matrix that are off"),
+            Threshold("off_cells", 0, 2, False, text="cells of the matrix that are off"),
             Threshold("rate_error_percent", 5, 1.1, True, "%", "worst rate error through a gate"),
             Threshold("early_messages", 0, 0, True, "messages", "delivered before their time"),
             Threshold("lost_messages", 0, None, False, "messages", "acknowledged, never received"),

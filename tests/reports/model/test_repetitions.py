@@ -10,7 +10,7 @@ from tests.reports.model.example import example
 
 from sluicegate_reports.model import counted
 from sluicegate_reports.model.differences import Change, change_of
-from sluicegate_reports.model.places import place
+from sluicegate_reports.model.locations import locate
 from sluicegate_reports.model.repetitions import interval, merged, repetition, repetitions
 from sluicegate_reports.model.results import Cell, Results, RunFacts, Threshold, from_json, to_json
 from sluicegate_reports.model.runs import Run, RunError, write_run
@@ -102,10 +102,10 @@ def test_a_measure_missing_from_one_run_does_not_pass() -> None:
     assert (threshold.measured, threshold.passed) == (None, False)
 
 
-def off_at(place: int) -> Results:
+def off_at(index: int) -> Results:
     """A run with two gates, one of which is off."""
     run = results(1.0, 1.0)
-    verdicts = [Verdict.OFF if number == place else Verdict.WITHIN for number in range(2)]
+    verdicts = [Verdict.OFF if number == index else Verdict.WITHIN for number in range(2)]
     cells = [
         replace(cell, door=door, verdict=verdict)
         for cell, door, verdict in zip(run.matrix, ("proxy", "interceptor"), verdicts, strict=True)
@@ -129,8 +129,8 @@ def test_merged_results_survive_json_and_are_shown() -> None:
     together = merged([example(), example(), example()])
     assert from_json(to_json(together)) == together
     assert "Repetitions" in markdown(together)
-    places = {(cell.policy, cell.system, cell.door): cell.verdict for cell in example().matrix}
-    assert {(cell.policy, cell.system, cell.door): cell.verdict for cell in together.matrix} == places
+    verdicts = {(cell.policy, cell.system, cell.door): cell.verdict for cell in example().matrix}
+    assert {(cell.policy, cell.system, cell.door): cell.verdict for cell in together.matrix} == verdicts
 
 
 def put_run(directory: Path, scenario: str = "name: small") -> None:
@@ -141,7 +141,7 @@ def put_run(directory: Path, scenario: str = "name: small") -> None:
 def test_a_single_run_is_itself(tmp_path: Path) -> None:
     put_run(tmp_path / "one")
     runs = repetitions(tmp_path / "one")
-    assert [each.folder for each in runs.directories] == [place(tmp_path / "one")]
+    assert [each.folder for each in runs.directories] == [locate(tmp_path / "one")]
     assert runs.together([results(1.0)]) == results(1.0)
 
 

@@ -13,7 +13,7 @@ from sluicegate_reports.jobs.slices import cuts
 from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Run
 from sluicegate_reports.spark.reading import read_decisions, read_observations
 from sluicegate_reports.transforms.here import packed_here
-from sluicegate_reports.transforms.packed import PLACE
+from sluicegate_reports.transforms.packed import TOPIC_COLUMNS
 from sluicegate_reports.transforms.packing import Cuts, Source
 
 
@@ -60,7 +60,7 @@ def test_only_topics_with_many_rows_are_cut(written: tuple[Path, Run]) -> None:
     log = read_decisions(directory / DECISIONS)
     assert cuts(run, [log]) == {}
     starts = cuts(run, [log], slice_rows=100)
-    places = [tuple(row.values()) for each in log.tables(PLACE) for row in each.to_pylist()]
+    topic_keys = [tuple(row.values()) for each in log.tables(TOPIC_COLUMNS) for row in each.to_pylist()]
     assert starts
-    assert starts.keys() < set(places)
+    assert starts.keys() < set(topic_keys)
     assert all(length_us % 1_000_000 == 0 and length_us > 0 for length_us in starts.values())

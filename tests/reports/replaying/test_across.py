@@ -108,7 +108,7 @@ def totals(**changes: Any) -> dict[str, Any]:
 def test_a_fixed_delay_delays_every_message_by_exactly_that(tmp_path: Path) -> None:
     delays = Delays(candidate(tmp_path, "fixed_delivery_delay: 1500ms"))
     delayed = list(delays.later([totals(), totals(operation="dispatch"), totals(system="pulsar")]))
-    assert [(each.place[4], each.place[5], each.messages, each.delay_ms) for each in delayed] == [
+    assert [(each.key[4], each.key[5], each.messages, each.delay_ms) for each in delayed] == [
         ("orders", "User:anna", 7, 1500)
     ]
     assert list(Delays(candidate(tmp_path, "")).later([totals()])) == []

@@ -40,7 +40,7 @@ def second(row: dict[str, Any]) -> dict[str, Any]:
     most = {f"most_{name}": row[name] for name in ("messages", "bytes")}
     held, windows = (int(row["mark"] == mark) for mark in (Mark.HELD, Mark.WINDOW))
     at = {"first_us": row["at_us"], "last_us": row["at_us"]}
-    return {**row, **at, **most, "place": 1, "rows": 1, "held": held, "windows": windows}
+    return {**row, **at, **most, "topic_id": 1, "rows": 1, "held": held, "windows": windows}
 
 
 def together(slices: Sequence[Sequence[dict[str, Any]]]) -> dict[tuple[Any, ...], dict[str, Any]]:

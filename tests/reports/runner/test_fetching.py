@@ -53,7 +53,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     poms = tmp_path / "lib/python/site-packages/brokers/poms"
     poms.mkdir(parents=True)
     for each in jars.SHIPPED:
-        (poms / f"{each.name}.xml").write_bytes((_ROOT / "deploy" / each.place / "pom.xml").read_bytes())
+        (poms / f"{each.name}.xml").write_bytes((_ROOT / "deploy" / each.folder / "pom.xml").read_bytes())
         monkeypatch.delenv(each.variable, raising=False)
         monkeypatch.delenv(each.version_variable, raising=False)
     monkeypatch.setattr(jars, "_HERE", poms.parent)
@@ -221,9 +221,9 @@ def test_in_a_source_tree_jars_are_beside_their_pom(
 ) -> None:
     for each in jars.SHIPPED:
         jars.pom(each).parent.mkdir(exist_ok=True)
-        place = tmp_path / "deploy" / each.place
-        place.mkdir(parents=True)
-        (place / "pom.xml").write_text("<project/>")
+        folder = tmp_path / "deploy" / each.folder
+        folder.mkdir(parents=True)
+        (folder / "pom.xml").write_text("<project/>")
     (tmp_path / "reports/sluicegate_reports").mkdir(parents=True)
     machine.put("mvn", _MAVEN)
     assert fetch(jars.STRIMZI, print) == tmp_path / "deploy/peers/strimzi-quotas/target/dependency"

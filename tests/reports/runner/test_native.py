@@ -13,13 +13,13 @@ from sluicegate_reports.runner.doors.base import Arm, Broker, Setting
 from sluicegate_reports.runner.doors.native_kafka import (
     JUDGED,
     STRIMZI_JUDGED,
-    decode_answer,
+    decode_response,
     encode_quotas,
     set_quotas,
     strimzi_properties,
 )
 from sluicegate_reports.runner.doors.native_pulsar import JUDGED as OF_PULSAR
-from sluicegate_reports.runner.doors.native_pulsar import holds, settings_of, topic_path
+from sluicegate_reports.runner.doors.native_pulsar import is_set, settings_of, topic_path
 from sluicegate_reports.runner.loading import LoadedScenario
 from sluicegate_reports.runner.scenario import Scenario
 
@@ -64,9 +64,9 @@ def test_pulsar_gets_the_settings_of_the_scenario_and_no_defaults() -> None:
 
 
 def test_brokers_may_add_fields_but_change_none() -> None:
-    assert holds({"a": 1, "b": 2}, {"a": 1})
-    assert not holds({"a": 2}, {"a": 1})
-    assert not holds(None, 3)
+    assert is_set({"a": 1, "b": 2}, {"a": 1})
+    assert not is_set({"a": 2}, {"a": 1})
+    assert not is_set(None, 3)
     assert topic_path("persistent://public/default/a b") == "/persistent/public/default/a%20b"
 
 
@@ -89,10 +89,10 @@ def test_a_quota_is_encoded_as_kip_546_says() -> None:
         b"\0\0\0\1\0\x12producer_byte_rate\x3f\xf0\0\0\0\0\0\0\0"  # one change: 1.0, not removed
         b"\0"  # not only to be validated
     )
-    assert decode_answer(struct.pack(">iihh", 0, 1, 42, 3) + b"no!" + b"\0\0\0\0") == (42, "no!")
-    assert decode_answer(struct.pack(">iihh", 0, 1, 0, -1)) == (0, "")
+    assert decode_response(struct.pack(">iihh", 0, 1, 42, 3) + b"no!" + b"\0\0\0\0") == (42, "no!")
+    assert decode_response(struct.pack(">iihh", 0, 1, 0, -1)) == (0, "")
     with pytest.raises(struct.error):
-        decode_answer(b"\0")
+        decode_response(b"\0")
 
 
 def _setting(tmp_path: Path, address: str) -> tuple[Broker, Setting]:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from sluicegate.cli import main
 from sluicegate.decisions.schema import SCHEMA
-from sluicegate_reports.model.places import Place
+from sluicegate_reports.model.locations import Location
 from sluicegate_reports.spark import compaction as compacting
 
 _NIGHT = datetime(2026, 11, 22, tzinfo=UTC)
@@ -52,7 +52,7 @@ def test_rows_are_compacted_by_day_and_taken_once(tmp_path: Path) -> None:
     assert compacting.compact(log, copy, _NIGHT.date() + timedelta(days=1)).written == []
     later = compacting.compact(log, copy, _LATER)
     assert (later.rows, [each.name for each in later.sources]) == (1, [today.name])
-    columns = pq.ParquetFile(copy / later.written[0].relative_to(Place(str(copy)))).schema_arrow
+    columns = pq.ParquetFile(copy / later.written[0].relative_to(Location(str(copy)))).schema_arrow
     assert columns.equals(SCHEMA, check_metadata=False)
 
 
@@ -60,20 +60,20 @@ def test_an_interrupted_call_is_repeated(tmp_path: Path, monkeypatch: pytest.Mon
     log, copy = tmp_path / "log", tmp_path / "copy"
     for number in range(4):
         put(log, str(number), [number - 2], run=f"r{number % 2}")
-    rename = Place.written
+    rename = Location.written
     calls = 0
 
-    def die(self: Place, *, private: bool) -> object:
+    def die(self: Location, *, private: bool) -> object:
         nonlocal calls
         calls += 1
         if calls == 3:
             raise KeyboardInterrupt
         return rename(self, private=private)
 
-    monkeypatch.setattr(Place, "written", die)
+    monkeypatch.setattr(Location, "written", die)
     with pytest.raises(KeyboardInterrupt):
         compacting.compact(log, copy, _LATER, file_rows=1)
-    monkeypatch.setattr(Place, "written", rename)
+    monkeypatch.setattr(Location, "written", rename)
     compacting.compact(log, copy, _LATER, file_rows=1)
     compacted = sorted(row for rows in minutes_in(copy).values() for row in rows)
     assert compacted == [-2, -1, 0, 1]

@@ -13,7 +13,7 @@ from sluicegate.cli import main
 from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports import spark
 from sluicegate_reports.model.listing import listing
-from sluicegate_reports.model.places import Place
+from sluicegate_reports.model.locations import Location
 from sluicegate_reports.spark import delta_table
 
 
@@ -91,7 +91,7 @@ def test_columns_of_a_later_release_are_added(tmp_path: Path, monkeypatch: pytes
 def test_the_tables_own_log_is_no_part_of_the_decision_log(tmp_path: Path) -> None:
     put(tmp_path / "log", "1", [0])
     compact(tmp_path, "--delta")
-    names = [file.place.name for file in listing(tmp_path / "copy").files]
+    names = [file.location.name for file in listing(tmp_path / "copy").files]
     assert [name.startswith("part-") for name in names] == [True]
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_table_log_is_reported(tmp_path: Path) -> None:
     done = compact(tmp_path)
     assert (
         done.exit_code,
-        done.stderr.startswith(f"Error: the Delta table {Place(str(tmp_path / 'copy'))}"),
+        done.stderr.startswith(f"Error: the Delta table {Location(str(tmp_path / 'copy'))}"),
     ) == (
         2,
         True,

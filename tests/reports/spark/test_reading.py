@@ -15,8 +15,8 @@ from sluicegate.decisions.schema import SCHEMA, VERSION_KEY
 from sluicegate.decisions.spool import Spool, encode, partition
 from sluicegate_reports.model import observations
 from sluicegate_reports.model.listing import listing
+from sluicegate_reports.model.locations import File, Location
 from sluicegate_reports.model.observations import Event, Observation, ObservationLog, Role
-from sluicegate_reports.model.places import File, Place
 from sluicegate_reports.spark.log_files import DECISIONS, LeftOut
 from sluicegate_reports.spark.reading import Log, is_damage, read_decisions, read_observations
 from sluicegate_reports.spark.spools import take_spool
@@ -202,7 +202,7 @@ def test_a_directory_that_was_listed_is_not_listed_again(
     write(tmp_path / "decisions", "part-a.parquet")
     write(tmp_path / "decisions-of-others", "part-b.parquet")
     before = listing(tmp_path)
-    monkeypatch.setattr(Place, "files", lambda place: pytest.fail(f"{place} was listed"))
+    monkeypatch.setattr(Location, "files", lambda location: pytest.fail(f"{location} was listed"))
     assert read_decisions(before.within("decisions")).rows == 3
     assert before.size == sum(file.stat().st_size for file in tmp_path.rglob("*.parquet"))
 
@@ -217,11 +217,11 @@ def test_a_spool_without_a_whole_batch_is_named(spark: SparkSession, tmp_path: P
 
 def test_a_spool_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / ".part-live.jsonl").symlink_to(".part-live.jsonl")  # not even root can open it
-    file = File(Place(str(tmp_path / ".part-live.jsonl")), 1)
+    file = File(Location(str(tmp_path / ".part-live.jsonl")), 1)
     left_out: list[LeftOut] = []
     assert take_spool(file, DECISIONS, lambda spool: len(spool.read_bytes()), left_out)
     assert [(each.path, each.reason) for each in left_out] == [
-        (file.place, "cannot be read: Too many levels of symbolic links")
+        (file.location, "cannot be read: Too many levels of symbolic links")
     ]
 
 

@@ -42,7 +42,7 @@ def test_lateness_of_messages_by_hand() -> None:
     delay = lateness(rows)
     assert (delay["messages"], delay["early"]) == (4, 1)
     assert (delay["least_ms"], delay["most_ms"]) == (pytest.approx(-2), pytest.approx(20))
-    assert [delay["quantiles"][place] for place in (SHARES.index(0.5), -1)] == [-0.5, 20]
+    assert [delay["quantiles"][topic_key] for topic_key in (SHARES.index(0.5), -1)] == [-0.5, 20]
 
 
 def lateness(rows: list[Row]) -> Row:
@@ -86,7 +86,7 @@ def test_holds_of_gates_by_hand() -> None:
     (topic,) = frames.topics(
         [{"at": 1, "delay": 2_000_000, **held}, {"at": 2, "delay": 5_500_000, **held}, {"at": 3}]
     )
-    (figures,) = throttle.holds(topic.place, [throttle.throttled(topic)])
+    (figures,) = throttle.holds(topic.topic_key, [throttle.throttled(topic)])
     assert tuple(figures.values()) == ("kafka", "proxy", "orders", "max_publish_rate", 2, 7.5, 5.5)
 
 
@@ -94,7 +94,7 @@ def test_latency_of_producers_by_hand() -> None:
     rows: list[Row] = [{"at": n, "latency_ns": n * 1_000_000} for n in range(1, 11)]
     rows += [{"at": 1, "event": "refused", "latency_ns": 10**12}]
     (topic,) = frames.topics(seen=rows)
-    (figures,) = throttle.latencies(topic.place, [throttle.throttled(topic)], [0.5, 0.9])
+    (figures,) = throttle.latencies(topic.topic_key, [throttle.throttled(topic)], [0.5, 0.9])
     assert (figures["phase"], figures["messages"], figures["longest_ms"]) == ("steady", 10, 10.0)
     assert figures["quantiles"] == [oracle.quantile(range(1, 11), 0.5), oracle.quantile(range(1, 11), 0.9)]
 
@@ -215,7 +215,7 @@ def delivered(rows: list[Row]) -> list[Row]:
     (topic,) = (each for each in frames.topics(seen=rows) if each.name is not None)
     parts = [part for _, part in delivery.ends(topic)]
     (end_us,) = delivery.read_until(list(delivery.ends_together(topic.arm, parts)), {}).values()
-    by_subscription = delivery.delivery(topic.place, [delivery.seen(topic)], 1.0, end_us, ["danube"])
+    by_subscription = delivery.delivery(topic.topic_key, [delivery.seen(topic)], 1.0, end_us, ["danube"])
     return sorted(by_subscription, key=lambda row: str(row["subscription"]))
 
 
@@ -223,9 +223,9 @@ def test_delivery_by_hand() -> None:
     answers: list[Row] = [{"at": n, "sequence": n} for n in range(5)]
     answers += [{"at": 5, "sequence": 5, "event": "refused"}, {"at": 6, "sequence": 6, "event": "failed"}]
     # Subscription s: 0, 2, 1 (late), 1 again, 3, 5 (was refused). t: 0 to 4, by two consumers in turn.
-    rows = [came(10 + place, n) for place, n in enumerate([0, 2, 1, 1, 3, 5])]
+    rows = [came(10 + topic_key, n) for topic_key, n in enumerate([0, 2, 1, 1, 3, 5])]
     order = [(0, "c1"), (2, "c1"), (1, "c2"), (3, "c2"), (4, "c1")]
-    rows += [came(20 + place, n, subscription="t", client=c) for place, (n, c) in enumerate(order)]
+    rows += [came(20 + topic_key, n, subscription="t", client=c) for topic_key, (n, c) in enumerate(order)]
     figures = delivered(answers + rows)
     names = ("subscription", "acknowledged", "received", "lost", "duplicates", "reordered", "told_refused")
     assert [tuple(row[name] for name in names) for row in figures] == [
@@ -240,7 +240,8 @@ def test_overlapping_calls_have_no_order(system: str, reordered: int) -> None:
     sent = {0: 0, 1: 1, 2: 20, 3: 40}
     rows: list[Row] = [{"at": sent[n] + 10, "sequence": n, "system": system} for n in sent]
     rows += [
-        came(50 + place, n, system=system, published=at(sent[n])) for place, n in enumerate([1, 0, 3, 2])
+        came(50 + topic_key, n, system=system, published=at(sent[n]))
+        for topic_key, n in enumerate([1, 0, 3, 2])
     ]
     (own,) = delivered(rows)
     assert (own["received"], own["reordered"]) == (4, reordered)

@@ -58,7 +58,7 @@ def flow_rows(topics: Iterable[packed.Topic], tried: list[Lane], *names: str) ->
     """Rows of the flows of all lanes: the lane, and these fields."""
     rows = []
     for topic in topics:
-        own = [each for each in tried if each.place == (topic.system, topic.door, topic.name)]
+        own = [each for each in tried if each.topic_key == (topic.system, topic.door, topic.name)]
         for each, _, _, some in flows.of_topic(topic, own):
             columns = {name: list(getattr(some, name)) for name in ("at_us", "amount", "window_ms")}
             columns["client"] = [[*some.client.names, None][code] for code in some.client.codes]

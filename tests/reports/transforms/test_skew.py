@@ -16,7 +16,7 @@ Bounds = tuple[int, float, float]
 def skews(log: list[Row], seen: list[Row]) -> dict[tuple[str, str], Bounds]:
     """Bounds by gate and client, in ms."""
     topics = frames.topics(log, seen)
-    rows = [row for topic in topics for row in skew.spans(topic.place, [skew.of_slice(topic)])]
+    rows = [row for topic in topics for row in skew.spans(topic.topic_key, [skew.of_slice(topic)])]
     return {
         (row["gateway"], row["who"]): (row["pairs"], row["at_least_us"] / 1000, row["at_most_us"] / 1000)
         for row in ahead.skews(rows)
@@ -80,9 +80,16 @@ def bounds_of(
     until_s: float = 29,
     topic: str = "orders",
 ) -> Row:
-    place = {"system": "kafka", "door": "proxy", "topic": topic, "gateway": gateway, "who": who, "pairs": 9}
-    place |= {"from_us": int(from_s * 1e6), "until_us": int(until_s * 1e6)}
-    return {**place, "at_least_us": low_ms * 1000, "at_most_us": high_ms * 1000}
+    topic_key = {
+        "system": "kafka",
+        "door": "proxy",
+        "topic": topic,
+        "gateway": gateway,
+        "who": who,
+        "pairs": 9,
+    }
+    topic_key |= {"from_us": int(from_s * 1e6), "until_us": int(until_s * 1e6)}
+    return {**topic_key, "at_least_us": low_ms * 1000, "at_most_us": high_ms * 1000}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +128,7 @@ def test_the_moment_of_a_step_is_found_anywhere() -> None:
     offsets = [0.002 if n < 3_000 else 3.002 for n in range(4_000)]
     log: list[Row] = [{"at": n / 10 + offset} for n, offset in enumerate(offsets)]
     (topic,) = frames.topics(log, [acked(n / 10 + 0.007, 7) for n in range(4_000)])
-    spans = skew.spans(topic.place, [skew.of_slice(topic)])
+    spans = skew.spans(topic.topic_key, [skew.of_slice(topic)])
     own = [(row["pairs"], row["at_least_us"], row["at_most_us"]) for row in spans if row["who"] == "*"]
     assert own == [(3_000, -5_000, 2_000), (1_000, 2_995_000, 3_002_000)]
     assert spans[1]["from_us"] - spans[0]["from_us"] == 300_000_000

@@ -1,7 +1,7 @@
-"""Compares a broker's own settings with the policies in force, place by place.
+"""Compares a broker's own settings with the policies in force, target by target.
 
-A place is the broker, a namespace or a topic for which either side sets something. Both sides have levels, so
-both are merged there: a topic's policy meets the limit that the broker has for all topics.
+A target is the broker, a namespace or a topic for which either side sets something. Both sides have levels,
+so both are merged: a topic's policy meets the limit that the broker has for all topics.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ _DELAYS_OF_BROKERS = _WITH_FIXED_DELAY | {MAX_DELAY}
 """Settings of brokers that a fixed delay of the gateway meets."""
 _NOT_COMPARED = frozenset({"delayed_delivery_tick_time"})
 
-Place: TypeAlias = tuple[Level, str]
+Target: TypeAlias = tuple[Level, str]
 
 
 class Kind(StrEnum):
@@ -59,13 +59,13 @@ class Side:
 
     value: PolicyValue | None
     """In base units; None if there is none."""
-    place: str
+    location: str
     """Where it was set: `gateway.yaml:12`, `topic config max.message.bytes`; empty if nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What became of one field at one place."""
+    """What became of one field at one target."""
 
     kind: Kind
     level: Level
@@ -104,31 +104,31 @@ def compare(own: Iterable[OwnSetting], gateway: Resolver, entry: Entry) -> list[
     :param own: the broker's settings; those without a policy are left out.
     :param gateway: the policies in force.
     """
-    compared = [each for at_place in by_place(own, gateway, entry) for each in at_place]
+    compared = [each for at_target in by_target(own, gateway, entry) for each in at_target]
     order = list(Kind)
     return sorted(compared, key=lambda each: (order.index(each.kind), each.level, each.name, each.field))
 
 
-def by_place(own: Iterable[OwnSetting], gateway: Resolver, entry: Entry) -> Iterator[list[Difference]]:
-    """Compare as `compare` does, a place at a time, as there may be tens of thousands."""
+def by_target(own: Iterable[OwnSetting], gateway: Resolver, entry: Entry) -> Iterator[list[Difference]]:
+    """Compare as `compare` does, a target at a time, as there may be tens of thousands."""
     comparable = [one for one in own if one.field and one.field not in _NOT_COMPARED]
     common = [one for one in comparable if not one.principal]
     broker = Resolver(PolicySet(0, _layers(common)), {})
-    for (level, name), fields in _places(common, gateway, entry).items():
+    for (level, name), fields in _targets(common, gateway, entry).items():
         topic = _representative(level, name, entry)
         sides = gateway.resolve(topic, level), broker.resolve(topic, level)
-        yield list(_at_place((level, name), sorted(fields), sides, common))
+        yield list(_at_target((level, name), sorted(fields), sides, common))
     single = [one for one in comparable if one.principal]
     yield list(_of_principals(single, gateway, entry.quotas))
 
 
-# -- places -------------------------------------------------------------------------------------------
+# -- targets ------------------------------------------------------------------------------------------
 
 
 def _layers(own: Iterable[OwnSetting]) -> tuple[PolicyLayer, ...]:
     """The broker's settings as layers; the location of each is its index."""
-    settings: dict[Place, dict[str, Setting]] = {}
-    ceilings: dict[Place, dict[str, Setting]] = {}
+    settings: dict[Target, dict[str, Setting]] = {}
+    ceilings: dict[Target, dict[str, Setting]] = {}
     for index, one in enumerate(own):
         setting = Setting(one.value, Source.FILE, str(index))
         settings.setdefault((one.level, one.name), {})[one.field] = setting
@@ -140,13 +140,13 @@ def _layers(own: Iterable[OwnSetting]) -> tuple[PolicyLayer, ...]:
     )
 
 
-def _places(own: Sequence[OwnSetting], gateway: Resolver, entry: Entry) -> dict[Place, set[str]]:
-    """The fields to compare at each place: those that either side sets there."""
+def _targets(own: Sequence[OwnSetting], gateway: Resolver, entry: Entry) -> dict[Target, set[str]]:
+    """The fields to compare at each target: those that either side sets there."""
     fields = {one.field for one in own}
     watched = fields | ({FIXED_DELAY} if fields & _DELAYS_OF_BROKERS else set())
-    places: dict[Place, set[str]] = {(Level.BROKER, ""): set(watched)}
+    targets: dict[Target, set[str]] = {(Level.BROKER, ""): set(watched)}
     for one in own:
-        places.setdefault((one.level, one.name), set()).add(one.field)
+        targets.setdefault((one.level, one.name), set()).add(one.field)
     for level in (Level.NAMESPACE, Level.TOPIC):
         for source in (Source.FILE, Source.STORE):
             for name in gateway.names(level, source, watched):
@@ -154,17 +154,17 @@ def _places(own: Sequence[OwnSetting], gateway: Resolver, entry: Entry) -> dict[
                     continue  # it is meant for other brokers of the file
                 topic = _representative(level, name, entry)
                 set_here = gateway.settings(topic, level).keys() & watched
-                places.setdefault((level, name), set()).update(set_here)
-    for set_here in places.values():
+                targets.setdefault((level, name), set()).update(set_here)
+    for set_here in targets.values():
         if set_here & _DELAYS_OF_BROKERS and FIXED_DELAY in watched:
             set_here.add(FIXED_DELAY)
         if FIXED_DELAY in set_here:
             set_here |= fields & _WITH_FIXED_DELAY
-    return places
+    return targets
 
 
 def _representative(level: Level, name: str, entry: Entry) -> TopicName:
-    """A name that the layers of a place apply to, as those above it do."""
+    """A name that the layers of a target apply to, as those above it do."""
     sample = name.replace("*", "x")
     return entry.name_of(sample) if level is Level.TOPIC else TopicName("", sample)
 
@@ -172,8 +172,8 @@ def _representative(level: Level, name: str, entry: Entry) -> TopicName:
 # -- values -------------------------------------------------------------------------------------------
 
 
-def _at_place(
-    place: Place,
+def _at_target(
+    target: Target,
     fields: Iterable[str],
     sides: tuple[EffectivePolicies, EffectivePolicies],
     settings: Sequence[OwnSetting],
@@ -190,7 +190,7 @@ def _at_place(
         ours, theirs = _side_of(field, gateway), Side(own.value, own.origin)
         kind = _kind(field, ours.value, own.value, is_enforced=own.is_enforced)
         if kind is not None:
-            yield Difference(kind, *place, field, ours, theirs, own)
+            yield Difference(kind, *target, field, ours, theirs, own)
 
 
 def _side_of(field: str, gateway: EffectivePolicies) -> Side:

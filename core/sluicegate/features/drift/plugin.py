@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sluicegate.broker import BaseDriver, BrokerContext
 from sluicegate.engine.task import Task
-from sluicegate.features.drift.comparing import Entry, Kind, by_place
+from sluicegate.features.drift.comparing import Entry, Kind, by_target
 from sluicegate.hooks import hookimpl
 from sluicegate.model.own_limits import OwnSettings, OwnSettingsError
 
@@ -74,9 +74,9 @@ class DriftWatch:
     async def _count(self, own: OwnSettings) -> Counter[Kind]:
         """Compare, with pauses, as the relay's thread needs the interpreter too."""
         entry = Entry.of(self._driver, self._context.config)
-        places = by_place(own.settings, self._context.resolver, entry)
+        targets = by_target(own.settings, self._context.resolver, entry)
         numbers: Counter[Kind] = Counter()
-        for number, compared in enumerate(places):
+        for number, compared in enumerate(targets):
             numbers.update(each.kind for each in compared)
             if number % _PLACES_AT_ONCE == 0:
                 await asyncio.sleep(_PAUSE_S)

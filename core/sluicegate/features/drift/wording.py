@@ -5,7 +5,7 @@ from sluicegate.features.drift.comparing import ACTIVE, FIXED_DELAY, MAX_DELAY, 
 from sluicegate.model import Level
 
 
-def place(difference: Difference) -> str:
+def target(difference: Difference) -> str:
     """The broker, or the name of a namespace or topic, with the principal if there is one."""
     if difference.principal:
         return f"principal {difference.principal}"

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
-Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 
 
-class Paced(Generic[Answer]):
+class Paced(Generic[Value]):
     """Runs a query at most once in an interval; in between it returns or raises the last result.
 
     :param ask: the query.
@@ -16,16 +16,16 @@ class Paced(Generic[Answer]):
     """
 
     def __init__(
-        self, ask: Callable[[], Awaitable[Answer]], interval_ms: int, now_ns: Callable[[], int]
+        self, ask: Callable[[], Awaitable[Value]], interval_ms: int, now_ns: Callable[[], int]
     ) -> None:
         self._ask = ask
         self._interval_ns = interval_ms * 1_000_000
         self._now_ns = now_ns
         self._asked_ns: int | None = None
-        self._answer: Answer | None = None
+        self._value: Value | None = None
         self._error: Exception | None = None
 
-    async def read(self) -> Answer:
+    async def read(self) -> Value:
         """Return the last result, after a new query if the interval is over.
 
         :raises Exception: the error of the last query.
@@ -34,7 +34,7 @@ class Paced(Generic[Answer]):
         if self._asked_ns is None or now_ns - self._asked_ns >= self._interval_ns:
             self._asked_ns = now_ns
             try:
-                self._answer = await self._ask()
+                self._value = await self._ask()
             except asyncio.CancelledError:
                 self._error = TimeoutError("the last query was cancelled because it took too long")
                 raise
@@ -42,6 +42,6 @@ class Paced(Generic[Answer]):
                 self._error = error
                 raise
             self._error = None
-        if self._error is not None or self._answer is None:
+        if self._error is not None or self._value is None:
             raise self._error or LookupError("no answer yet")
-        return self._answer
+        return self._value

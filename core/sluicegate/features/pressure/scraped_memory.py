@@ -54,8 +54,8 @@ class MetricsMemory:
         :raises HttpError: if the response is late, too large or an error.
         :raises MetricsError: if the response has no such series.
         """
-        answer = await http_get(self._url, timeout_s=self._timeout_s, token=self._token, tls=self._tls)
-        text = answer.decode("utf-8", errors="replace")
+        response = await http_get(self._url, timeout_s=self._timeout_s, token=self._token, tls=self._tls)
+        text = response.decode("utf-8", errors="replace")
         for used, most in self._names:
             in_use, bound = total(text, used), total(text, most)
             if in_use is not None and bound is not None:

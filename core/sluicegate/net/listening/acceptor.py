@@ -123,7 +123,7 @@ class Acceptor:
                 return
             except OSError as error:
                 if error.errno in NO_DESCRIPTORS | _OUT_OF_MEMORY:
-                    self._turn_away(error)
+                    self._close_waiting(error)
                     return
                 continue  # the client was gone before it was accepted
             self._welcome(client, address[0], f"{address[0]}:{address[1]}")
@@ -139,7 +139,7 @@ class Acceptor:
         _probe_when_silent(client)
         connections.accept(client, peer, self.listener)
 
-    def _turn_away(self, error: OSError) -> None:
+    def _close_waiting(self, error: OSError) -> None:
         """Use the spare descriptor to close waiting clients, so that they notice; then pause."""
         self._close_spare()
         for _ in range(_AT_ONCE):

@@ -67,7 +67,7 @@ class StateLock:
             self._descriptor = -1
 
 
-def holder(folder: Path) -> str:
+def owner(folder: Path) -> str:
     """The process id of the gateway that holds the lock; `?` if it is not written there.
 
     :raises OSError: if the lock's file cannot be read.

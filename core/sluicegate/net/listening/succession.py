@@ -19,7 +19,7 @@ from sluicegate.net.listening.handover import (
 )
 from sluicegate.net.listening.latch import Term
 from sluicegate.net.listening.sockets import Inherited, passed_by_systemd
-from sluicegate.net.listening.state_lock import StateLock, holder
+from sluicegate.net.listening.state_lock import StateLock, owner
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +146,7 @@ class Succession:
 
 
 def _in_use(state_dir: str, folder: Path, remedy: str) -> OSError:
-    text = f"another gateway (process {holder(folder)}) uses state_dir {state_dir}: {remedy}"
+    text = f"another gateway (process {owner(folder)}) uses state_dir {state_dir}: {remedy}"
     return OSError(errno.EBUSY, text)
 
 

@@ -89,8 +89,8 @@ def since(connection: sqlite3.Connection, prefix: str, after: int) -> tuple[int,
     return last, [tuple(_event(row) for row in rows) for _, rows in groupby(rows, lambda row: row[0])]
 
 
-def holds(connection: sqlite3.Connection, conditions: Sequence[Unchanged]) -> bool:
-    """Whether all conditions of a transaction hold."""
+def are_met(connection: sqlite3.Connection, conditions: Sequence[Unchanged]) -> bool:
+    """Whether all conditions of a transaction are met."""
     for condition in conditions:
         entry = get(connection, condition.key)
         if (entry.modified if entry else 0) != condition.modified:

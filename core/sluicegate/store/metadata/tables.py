@@ -83,7 +83,7 @@ class TableMetadata(ABC):
         check_transaction(conditions, changes)
 
         def transact(connection: sqlite3.Connection) -> bool:
-            if not keys.holds(connection, conditions):
+            if not keys.are_met(connection, conditions):
                 return False
             keys.apply(connection, changes, self._kept)
             return True

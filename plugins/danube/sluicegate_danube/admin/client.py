@@ -36,15 +36,15 @@ async def list_subscriptions(
     :raises grpc.aio.AioRpcError: if the broker does not answer, or refuses.
     """
     path, request = f"/{SERVICE}/{METHOD}", TopicRequest(name=topic)
-    answer = await _call(channel, path, request, SubscriptionListResponse, token, timeout_s)
-    return list(answer.subscriptions)
+    response = await _call(channel, path, request, SubscriptionListResponse, token, timeout_s)
+    return list(response.subscriptions)
 
 
 async def list_namespaces(channel: grpc.aio.Channel, *, token: str | None = None) -> list[str]:
     """Ask a broker for all namespaces of its cluster; parameters and errors as for `list_subscriptions`."""
     path = f"/{BROKERS}/{LIST_NAMESPACES}"
-    answer = await _call(channel, path, Empty(), NamespaceListResponse, token, _TIMEOUT_S)
-    return sorted(answer.namespaces)
+    response = await _call(channel, path, Empty(), NamespaceListResponse, token, _TIMEOUT_S)
+    return sorted(response.namespaces)
 
 
 async def namespace_policies(channel: grpc.aio.Channel, namespace: str, *, token: str | None = None) -> str:
@@ -60,14 +60,14 @@ async def _call(
     channel: grpc.aio.Channel,
     path: str,
     request: Message,
-    answer: type[Any],
+    response: type[Any],
     token: str | None,
     timeout_s: float,
 ) -> Any:
     call = channel.unary_unary(
         path,
         request_serializer=type(request).SerializeToString,
-        response_deserializer=answer.FromString,
+        response_deserializer=response.FromString,
     )
     metadata = (("authorization", f"Bearer {token}"),) if token is not None else None
     return await call(request, timeout=timeout_s, metadata=metadata)

@@ -22,7 +22,7 @@ log = logging.getLogger("sluicegate.danube.failover")
 """Under the gateway's own logger, which alone has a handler."""
 _NS = 1_000_000_000
 _ROUNDS = 4
-"""Release, assign, and as much again for what changed meanwhile; the rest is for the next turn."""
+"""Release, assign, and as much again for what changed meanwhile; the rest is for the next run."""
 
 
 class Controller:
@@ -82,11 +82,11 @@ class Controller:
             self._replace(listing)
         self._answered()
 
-    async def turn(self) -> None:
+    async def run_once(self) -> None:
         """Campaign if there is no leader, and do all that there is to do if this controller leads.
 
         :raises ForeignLoadManagerError: if another load manager leads.
-        :raises StoreError: if the store cannot be used; the next turn goes on where this one ended.
+        :raises StoreError: if the store cannot be used; the next run goes on where this one ended.
         """
         led = self.figures.leading
         try:

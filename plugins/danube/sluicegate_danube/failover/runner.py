@@ -63,7 +63,7 @@ class _Worker:
                 self._wanted.set()
 
     async def act(self) -> None:
-        """Take a turn whenever there may be something to do."""
+        """Run it whenever there may be something to do."""
         retries = Backoff(_FIRST_RETRY_NS, _LONGEST_RETRY_NS)
         while True:
             self._wanted.clear()
@@ -84,7 +84,7 @@ class _Worker:
 
     async def _turned(self) -> bool:
         try:
-            await self._controller.turn()
+            await self._controller.run_once()
         except StoreError as error:
             self.failed(error)
             return False

@@ -18,8 +18,8 @@ def _first(_: pb.StreamMessage, consumers: list[Consumer]) -> Iterable[Consumer]
     return consumers[:1]
 
 
-def _in_turn() -> Choose:
-    """Shared: in turn, skipping those without room."""
+def _round_robin() -> Choose:
+    """Shared: round robin, skipping those without room."""
     count = 0
 
     def choose(_: pb.StreamMessage, consumers: list[Consumer]) -> Iterable[Consumer]:
@@ -43,7 +43,7 @@ def _by_key(message: pb.StreamMessage, consumers: list[Consumer]) -> Iterable[Co
 
 _CHOICES: Mapping[int, Callable[[], Choose]] = {
     EXCLUSIVE: lambda: _first,
-    SHARED: _in_turn,
+    SHARED: _round_robin,
     FAILOVER: lambda: _first,
     KEY_SHARED: lambda: _by_key,
 }

@@ -17,11 +17,11 @@ class Discovery(Service, services.DiscoveryServicer):  # type: ignore[misc]  # g
         self, request: pb.TopicLookupRequest, context: Context
     ) -> pb.TopicLookupResponse:
         """The broker that serves a topic, and the address to dial."""
-        place = self._node.place(request.topic, context)
-        if place is None:
+        served_by = self._node.served_by(request.topic, context)
+        if served_by is None:
             text = f"Unable to find the requested topic: {request.topic}"
             raise RefusedError(StatusCode.NOT_FOUND, text)
-        own, connect_url, broker_url = place
+        own, connect_url, broker_url = served_by
         kinds = pb.TopicLookupResponse
         return pb.TopicLookupResponse(
             request_id=request.request_id,

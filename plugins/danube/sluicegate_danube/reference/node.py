@@ -11,7 +11,7 @@ from sluicegate_danube.reference.topic import Topic
 class Node:
     """One broker of a cluster.
 
-    :param index: its place in `urls`.
+    :param index: its index in `urls`.
     :param urls: of all brokers; filled when their ports are known.
     """
 
@@ -34,7 +34,7 @@ class Node:
             return named[topic.owner % len(named)]
         return self.urls[0 if self.cluster.settings.proxy else topic.owner]
 
-    def place(self, name: str, context: Context) -> tuple[bool, str, str] | None:
+    def served_by(self, name: str, context: Context) -> tuple[bool, str, str] | None:
         """Where a topic is served: whether here, what to dial, and the broker's own URL; None if nowhere.
 
         :raises RefusedError: if the name is invalid, or if no broker serves the topic now.

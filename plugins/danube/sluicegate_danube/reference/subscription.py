@@ -152,7 +152,7 @@ class Reliable(Subscription):
             self._pump()
 
     def _take_back(self, consumer: Consumer) -> None:
-        for offset in [offset for offset, holder in self._given.items() if holder is consumer]:
+        for offset in [offset for offset, owner in self._given.items() if owner is consumer]:
             del self._given[offset]
             insort(self._again, offset)
 

@@ -157,9 +157,9 @@ class AdminApi:
 
         :raises AdminApiError: if a request fails.
         """
-        place = ("/admin/v2/persistent", tenant, namespace)
-        partitioned = set(map(str, await self._get(*place, "partitioned")))
-        single = (str(name) for name in await self._get(*place))
+        path = ("/admin/v2/persistent", tenant, namespace)
+        partitioned = set(map(str, await self._get(*path, "partitioned")))
+        single = (str(name) for name in await self._get(*path))
         return sorted(
             partitioned.union(name for name in single if name.rpartition(_PARTITION)[0] not in partitioned)
         )
@@ -205,8 +205,8 @@ class AdminApi:
             if may_be_empty and response.status < HTTPStatus.MULTIPLE_CHOICES and not content:
                 return None
             if response.status != HTTPStatus.OK:
-                answer = f"answers {response.status} {response.reason}"
-                raise AdminApiError(f"{shown_url(url)} {answer}", response.status)
+                problem = f"answers {response.status} {response.reason}"
+                raise AdminApiError(f"{shown_url(url)} {problem}", response.status)
             return orjson.loads(content)
         except TimeoutError:
             raise AdminApiError(f"{shown_url(url)} does not answer within {_TIMEOUT_S:g} s") from None
@@ -226,10 +226,10 @@ class AdminApi:
         try:
             return redirected(url, location, self._is_own)
         except RedirectRefusedError as error:
-            if error.place not in self._warned and len(self._warned) < _MOST_WARNINGS:
-                self._warned.add(error.place)
+            if error.origin not in self._warned and len(self._warned) < _MOST_WARNINGS:
+                self._warned.add(error.origin)
                 log.warning("a redirect of the admin API is not followed: %s", error)
-            text = f"{shown_url(url)} redirects to {error.place}, which is not followed"
+            text = f"{shown_url(url)} redirects to {error.origin}, which is not followed"
             raise AdminApiError(text, response.status) from None
 
     async def _list_again(self) -> None:

@@ -17,13 +17,13 @@ _PORTS = {"http": 80, "https": 443}
 class RedirectRefusedError(Exception):
     """A redirect is not followed.
 
-    :param place: where it leads.
+    :param origin: where it leads.
     :param reason: why it is not followed, with the remedy.
     """
 
-    def __init__(self, place: str, reason: str) -> None:
-        super().__init__(f"{place} {reason}")
-        self.place = place
+    def __init__(self, origin: str, reason: str) -> None:
+        super().__init__(f"{origin} {reason}")
+        self.origin = origin
 
 
 def redirected(asked: str, location: str, is_own: Callable[[Address], bool]) -> str:

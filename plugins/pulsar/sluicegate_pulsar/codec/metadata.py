@@ -123,8 +123,8 @@ class MetadataHead:
         metadata = self._metadata
         claimed = metadata.num_messages_in_batch
         most = min(payload_size * _EXPANDS.get(metadata.compression, _UNPACKED_BYTES), _UNPACKED_BYTES)
-        held = max(payload_size, min(metadata.uncompressed_size, most)) // _LEAST_MESSAGE_BYTES
-        if claimed > max(held, MANY):
+        most_messages = max(payload_size, min(metadata.uncompressed_size, most)) // _LEAST_MESSAGE_BYTES
+        if claimed > max(most_messages, MANY):
             raise ProtocolError(f"a batch of {claimed} messages in a payload of {payload_size} bytes")
 
 

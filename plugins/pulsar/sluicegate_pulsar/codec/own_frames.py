@@ -26,8 +26,8 @@ def send_error(producer_id: int, sequence_id: int, code: ServerError, text: str)
 
 def no_receipt(producer_id: int, sequence_id: int) -> bytes:
     """A SEND_RECEIPT for a message that is not stored, as brokers send for duplicates."""
-    place = pb.MessageIdData(ledger_id=_NOWHERE, entry_id=_NOWHERE)
-    return frame_of(pb.SendReceipt(producer_id=producer_id, sequence_id=sequence_id, message_id=place))
+    nowhere = pb.MessageIdData(ledger_id=_NOWHERE, entry_id=_NOWHERE)
+    return frame_of(pb.SendReceipt(producer_id=producer_id, sequence_id=sequence_id, message_id=nowhere))
 
 
 def success(request_id: int) -> bytes:

@@ -65,9 +65,9 @@ class Consuming:
             attached = self._of(request.consumer_id)
             subscription = attached.subscription
             numbers = [
-                place.entry_id
-                for place in request.message_id
-                if place.ledger_id == attached.topic.ledger and not any(place.ack_set)
+                message_id.entry_id
+                for message_id in request.message_id
+                if message_id.ledger_id == attached.topic.ledger and not any(message_id.ack_set)
             ]
             if request.ack_type == pb.Ack.CUMULATIVE:
                 commands = subscription.acknowledge_upto(max(numbers, default=-1), now_ms)
@@ -86,7 +86,7 @@ class Consuming:
         if attached is None:
             return
         attached.consumer.epoch = max(attached.consumer.epoch, request.consumer_epoch)
-        numbers = [place.entry_id for place in request.message_ids]
+        numbers = [message_id.entry_id for message_id in request.message_ids]
         commands = attached.subscription.redeliver(attached.consumer, numbers, now_ms)
         self._broker.carry_out(attached.subscription, commands)
 

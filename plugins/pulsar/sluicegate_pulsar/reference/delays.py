@@ -34,7 +34,7 @@ class DelayedEntries:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def hold(self, entry: Entry, now_ms: int) -> bool:
+    def delay(self, entry: Entry, now_ms: int) -> bool:
         """Keep an entry if it is to be delivered later.
 
         :return: True if it waits here now; False if it can be delivered.

@@ -8,7 +8,7 @@ class Entry:
     """An entry of a topic's log."""
 
     number: int
-    """Its entry id: its place in the log."""
+    """Its entry id: its position in the log."""
     data: bytes
     """Magic, checksum, metadata and payload, as they came."""
     messages: int

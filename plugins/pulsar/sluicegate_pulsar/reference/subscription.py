@@ -63,7 +63,7 @@ class Subscription:
 
     def unacknowledged(self, consumer: Consumer) -> list[int]:
         """Ids of the entries that a consumer has received and not acknowledged, in order."""
-        return sorted(number for number, holder in self._unacknowledged.items() if holder is consumer)
+        return sorted(number for number, owner in self._unacknowledged.items() if owner is consumer)
 
     def wake_at(self) -> int | None:
         """When to call `pump` next, in ms; None if only an event can change anything."""
@@ -114,7 +114,7 @@ class Subscription:
         """
         if self._dispatch is not None and self._dispatch.many:
             raise RefusedError(pb.NOT_ALLOWED_ERROR, "Cumulative ack is not allowed on a shared subscription")
-        self._settle([held for held in self._unacknowledged if held <= number])
+        self._settle([pending for pending in self._unacknowledged if pending <= number])
         self.cursor.acknowledge_upto(min(number, len(self._log) - 1))
         return self.pump(now_ms)
 
@@ -124,13 +124,13 @@ class Subscription:
         :param numbers: entry ids; none for all that it has not acknowledged. With one active consumer all of
             them are redelivered in any case, as their order would be lost otherwise.
         """
-        held = self.unacknowledged(consumer)
+        pending = self.unacknowledged(consumer)
         if numbers and self._dispatch is not None and self._dispatch.many:
             wanted = set(numbers)
-            held = [number for number in held if number in wanted]
-        for number in held:
+            pending = [number for number in pending if number in wanted]
+        for number in pending:
             self._redeliveries[number] = self._redeliveries.get(number, 0) + 1
-        self._take_back(held)
+        self._take_back(pending)
         return self.pump(now_ms)
 
     def seek(self, first: int) -> list[Command]:
@@ -182,7 +182,7 @@ class Subscription:
             elif self.cursor.next < len(self._log):
                 number = self.cursor.next
                 self.cursor.next += 1
-                if dispatch.many and self._delayed.hold(self._log[number], now_ms):
+                if dispatch.many and self._delayed.delay(self._log[number], now_ms):
                     continue
             else:
                 return

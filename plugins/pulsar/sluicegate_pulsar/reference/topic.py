@@ -131,12 +131,12 @@ class Topic:
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
 
-    def entry_at(self, place: "pb.MessageIdData") -> int:
+    def entry_at(self, message_id: "pb.MessageIdData") -> int:
         """The entry that a client means by a message id; ids before the first and after the last are bounds.
 
         `MessageId.earliest` is -1:-1, `MessageId.latest` the highest number twice.
         """
-        ledger, entry = _signed(place.ledger_id), _signed(place.entry_id)
+        ledger, entry = _signed(message_id.ledger_id), _signed(message_id.entry_id)
         if ledger != self.ledger:
             return 0 if ledger < self.ledger else len(self.log)
         return min(max(entry, 0), len(self.log))
@@ -160,7 +160,7 @@ class Topic:
         return message_id
 
     def id_of(self, number: int) -> "pb.MessageIdData":
-        """An entry's id; -1 is the place before the first."""
+        """An entry's id; -1 is the position before the first."""
         return pb.MessageIdData(
             ledger_id=self.ledger, entry_id=_unsigned(number), partition=self.name.partition
         )

@@ -16,7 +16,7 @@ from sluicegate_pulsar.web.topics import too_short
 _PARAMETER = "isGlobal"
 
 
-def is_global(request: Asked, place: Delayed) -> bool:
+def is_global(request: Asked, target: Delayed) -> bool:
     """Whether a request is about the global policy of a topic; namespaces have one policy only.
 
     :raises WebError: if it says so more than once, as brokers and gateways could read that differently.
@@ -24,10 +24,10 @@ def is_global(request: Asked, place: Delayed) -> bool:
     values = [value for name, value in parse_qsl(request.query, keep_blank_values=True) if name == _PARAMETER]
     if len(values) > 1:
         raise WebError(400, f"{_PARAMETER} is given more than once")
-    return place.level is Level.TOPIC and values != [] and values[0].lower() == "true"
+    return target.level is Level.TOPIC and values != [] and values[0].lower() == "true"
 
 
-def given(body: bytes, place: Delayed, fixed_ms: int) -> bytes:
+def given(body: bytes, target: Delayed, fixed_ms: int) -> bytes:
     """What the broker is given of a document that sets the global policy.
 
     :param fixed_ms: the fixed delay that is applied to the topic; 0 for none.
@@ -43,5 +43,5 @@ def given(body: bytes, place: Delayed, fixed_ms: int) -> bytes:
             "for each topic; set it without isGlobal",
         )
     if 0 < wanted.max_ms < fixed_ms:
-        raise too_short(place.name, wanted.max_ms, fixed_ms)
+        raise too_short(target.name, wanted.max_ms, fixed_ms)
     return json.dumps(dict(wanted.native)).encode()

@@ -65,22 +65,22 @@ class GonePolicies:
 
         :raises WebError: if the broker cannot be asked, or the store cannot be written.
         """
-        places = list(self._places())
-        self._missing = {place: rounds for place, rounds in self._missing.items() if place in set(places)}
-        self._at = self._at if self._at < len(places) else 0
-        chosen = places[self._at : self._at + _MOST]
+        targets = list(self._targets())
+        self._missing = {target: rounds for target, rounds in self._missing.items() if target in set(targets)}
+        self._at = self._at if self._at < len(targets) else 0
+        chosen = targets[self._at : self._at + _MOST]
         self._at += _MOST
-        for place in chosen:
-            request = self._request(place)
-            has_policy = await self._delayed.has_policy(request, place)
+        for target in chosen:
+            request = self._request(target)
+            has_policy = await self._delayed.has_policy(request, target)
             if has_policy:
-                self._missing[place] = 0
-            elif has_policy is not None and place in self._missing:
-                self._missing[place] += 1
-                if self._missing[place] >= _ROUNDS:
-                    await self._delayed.forget_without_policy(request, place)
+                self._missing[target] = 0
+            elif has_policy is not None and target in self._missing:
+                self._missing[target] += 1
+                if self._missing[target] >= _ROUNDS:
+                    await self._delayed.forget_without_policy(request, target)
 
-    def _places(self) -> Iterator[Delayed]:
+    def _targets(self) -> Iterator[Delayed]:
         resolver = self._services.resolver
         for namespace in resolver.names(Level.NAMESPACE, Source.STORE, FIELDS):
             yield Delayed(Level.NAMESPACE, TopicName("", namespace))
@@ -90,9 +90,9 @@ class GonePolicies:
             except ProtocolError:
                 continue
 
-    def _request(self, place: Delayed) -> Asked:
-        if place.level is Level.TOPIC:
-            path = path_of(place.topic, "/delayedDelivery")
+    def _request(self, target: Delayed) -> Asked:
+        if target.level is Level.TOPIC:
+            path = path_of(target.topic, "/delayedDelivery")
         else:
-            path = f"/admin/v2/namespaces/{quote(place.name)}/delayedDelivery"
+            path = f"/admin/v2/namespaces/{quote(target.name)}/delayedDelivery"
         return Asked("GET", path, "", self._headers, self._origin, "", "deletion at the broker")

@@ -13,7 +13,7 @@ import httpx
 from sluicegate.broker import Receive, Scope, Send
 from sluicegate.broker.broker_ports import shown
 from sluicegate_pulsar.web.http_errors import WebError
-from sluicegate_pulsar.web.upstream import MARK, Answer, Headers, Upstream, end_to_end
+from sluicegate_pulsar.web.upstream import MARK, BrokerResponse, Headers, Upstream, end_to_end
 
 log = logging.getLogger("sluicegate.pulsar.web")
 
@@ -93,7 +93,7 @@ def asked(scope: Scope, advertised: str | None, first: str) -> tuple[Asked, str 
 
 
 async def pass_on(request: Asked, upstream: Upstream, idle_s: float, receive: Receive, send: Send) -> None:
-    """Carry a request to its broker and the answer back.
+    """Carry a request to its broker and the response back.
 
     :param idle_s: longest time to wait for the client's next part, and for it to take one.
     :raises WebError: if the broker cannot be reached.
@@ -111,18 +111,18 @@ async def pass_on(request: Asked, upstream: Upstream, idle_s: float, receive: Re
         await response.aclose()
 
 
-async def answer_with(answer: Answer, send: Send, content: bytes | None = None) -> None:
-    """Send an answer that was read whole.
+async def send_response(response: BrokerResponse, send: Send, content: bytes | None = None) -> None:
+    """Send a response that was read whole.
 
     :param content: other JSON in place of what the broker said.
     """
-    headers = list(answer.headers)
-    body = answer.content
+    headers = list(response.headers)
+    body = response.content
     if content is not None:
         body = content
         headers = [each for each in headers if each[0] not in (b"content-length", b"content-type")]
         headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 

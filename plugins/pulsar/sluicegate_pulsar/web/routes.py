@@ -50,8 +50,8 @@ class Deletable:
         """Whose changes it shares a lock with."""
         return topic_name(self.name).namespace if self.level is Level.TOPIC else self.name
 
-    def holds(self, level: Level, name: str) -> bool:
-        """Whether a topic or a namespace goes with it."""
+    def covers(self, level: Level, name: str) -> bool:
+        """Whether its deletion removes a topic or a namespace."""
         if self.level is Level.TOPIC:
             return level is Level.TOPIC and name == self.name
         path = name.partition("://")[2] if level is Level.TOPIC else name

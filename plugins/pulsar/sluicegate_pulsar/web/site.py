@@ -13,7 +13,7 @@ from sluicegate_pulsar.web.global_policy import is_global
 from sluicegate_pulsar.web.gone import GonePolicies
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.lookups import rewritten
-from sluicegate_pulsar.web.passing import Asked, ClientGone, answer_with, asked, pass_on, read_body
+from sluicegate_pulsar.web.passing import Asked, ClientGone, asked, pass_on, read_body, send_response
 from sluicegate_pulsar.web.rewritten_addresses import Translate, WebAddresses, translation
 from sluicegate_pulsar.web.routes import Delayed, Deletable, Lookup, route
 from sluicegate_pulsar.web.upstream import Upstream
@@ -98,11 +98,11 @@ class PulsarSite:
                 await self._serve_delayed(request, about, receive, send)
             elif request.method == "POST":
                 body = await read_body(receive, MAX_BODY, self._timeout_s)
-                await answer_with(await self._delayed.set_global(request, about, body), send)
+                await send_response(await self._delayed.set_global(request, about, body), send)
             else:
                 await pass_on(request, self._upstream, self._timeout_s, receive, send)
         elif isinstance(about, Deletable) and request.method == "DELETE":
-            await answer_with(await self._delayed.delete_owner(request, about), send)
+            await send_response(await self._delayed.delete_owner(request, about), send)
         elif isinstance(about, Lookup) and request.method == "GET":
             await self._look_up(request, send)
         else:
@@ -112,30 +112,30 @@ class PulsarSite:
         request, mark = asked(scope, self._web.advertised_host, self._addresses.first)
         return request if mark is None else request.for_broker(self._addresses.known(mark))
 
-    async def _serve_delayed(self, request: Asked, place: Delayed, receive: Receive, send: Send) -> None:
+    async def _serve_delayed(self, request: Asked, target: Delayed, receive: Receive, send: Send) -> None:
         if request.method == "GET":
-            answer, said = await self._delayed.get(request, place, request.flag("applied"))
-            await answer_with(answer, send, said)
+            response, said = await self._delayed.get(request, target, request.flag("applied"))
+            await send_response(response, send, said)
         elif request.method == "POST":
             body = await read_body(receive, MAX_BODY, self._timeout_s)
-            await answer_with(await self._delayed.set(request, place, body), send)
+            await send_response(await self._delayed.set(request, target, body), send)
         else:
-            await answer_with(await self._delayed.delete(request, place), send)
+            await send_response(await self._delayed.delete(request, target), send)
 
     async def _look_up(self, request: Asked, send: Send) -> None:
-        """Pass a lookup on and put the gateway's addresses into its answer."""
+        """Pass a lookup on and put the gateway's addresses into the response."""
         headers = [each for each in request.headers if each[0] != b"accept-encoding"]
         headers.append((b"accept-encoding", b"identity"))
         upstream = self._upstream
         response = await upstream.send(request.origin, request.method, request.target, headers)
         moved = upstream.redirected(response, request.origin + request.target, request.gateway)
-        answer = await upstream.read(response)
+        whole = await upstream.read(response)
         if moved is not None:
-            answer = answer.with_header(b"location", moved)
+            whole = whole.with_header(b"location", moved)
         content = None
-        if answer.accepted:
-            content = rewritten(answer.content, self._translate, lambda url: self._own(request, url))
-        await answer_with(answer, send, content)
+        if whole.accepted:
+            content = rewritten(whole.content, self._translate, lambda url: self._own(request, url))
+        await send_response(whole, send, content)
 
     def _own(self, request: Asked, url: str) -> str | None:
         return request.gateway if self._addresses.known(url) is not None else None

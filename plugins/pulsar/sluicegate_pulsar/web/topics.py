@@ -14,7 +14,7 @@ from sluicegate_pulsar.web.document import FIXED, MAX
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.passing import Asked
 from sluicegate_pulsar.web.routes import whole_topic
-from sluicegate_pulsar.web.upstream import LARGEST_LIST, MAX_ANSWER, Upstream
+from sluicegate_pulsar.web.upstream import LARGEST_LIST, MAX_RESPONSE, Upstream
 
 log = logging.getLogger("sluicegate.pulsar.web")
 
@@ -60,9 +60,11 @@ class TopicsOfNamespace:
             max_ms = 0 if fixed_ms else int(own.value)
             if document.max_of(native) != max_ms:
                 given = json.dumps(document.with_max(native, max_ms)).encode()
-                answer = await self._call("POST", path_of(topic, "/delayedDelivery"), given)
-                if not answer.accepted:
-                    raise WebError(409, f"the broker answered {answer.status} for the policy of {topic.full}")
+                response = await self._call("POST", path_of(topic, "/delayedDelivery"), given)
+                if not response.accepted:
+                    raise WebError(
+                        409, f"the broker answered {response.status} for the policy of {topic.full}"
+                    )
 
     async def _natives(self) -> AsyncIterator[tuple[TopicName, Mapping[str, Any]]]:
         """The topics that inherit the fixed delay, and the policies that they have at the broker itself."""
@@ -73,11 +75,11 @@ class TopicsOfNamespace:
         ]
         for start in range(0, len(topics), _AT_ONCE):
             some = topics[start : start + _AT_ONCE]
-            answers = await asyncio.gather(
+            responses = await asyncio.gather(
                 *(self._call("GET", path_of(topic, "/delayedDelivery")) for topic in some)
             )
-            for topic, answer in zip(some, answers, strict=True):
-                native = document.read_native(answer.content) if answer.accepted else None
+            for topic, response in zip(some, responses, strict=True):
+                native = document.read_native(response.content) if response.accepted else None
                 if native is not None:
                     yield topic, native
 
@@ -85,8 +87,8 @@ class TopicsOfNamespace:
         path = f"/admin/v2/persistent/{quote(self._namespace)}"
         topics: set[str] = set()
         for each in (path, f"{path}/partitioned"):
-            answer = await self._call("GET", each, most=LARGEST_LIST)
-            names = json.loads(answer.content) if answer.accepted else []
+            response = await self._call("GET", each, most=LARGEST_LIST)
+            names = json.loads(response.content) if response.accepted else []
             topics.update(whole_topic(name).full for name in names)
         if len(topics) > _MOST:
             log.warning(
@@ -97,7 +99,7 @@ class TopicsOfNamespace:
             )
         return [whole_topic(name) for name in sorted(topics)[:_MOST]]
 
-    async def _call(self, method: str, path: str, body: bytes | None = None, most: int = MAX_ANSWER) -> Any:
+    async def _call(self, method: str, path: str, body: bytes | None = None, most: int = MAX_RESPONSE) -> Any:
         request = self._request
         return await self._upstream.call(request.origin, method, path, request.headers, body, most)
 

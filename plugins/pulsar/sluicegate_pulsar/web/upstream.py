@@ -1,4 +1,4 @@
-"""Requests to the cluster's admin API: the only place that opens connections."""
+"""Requests to the cluster's admin API: the only module that opens connections."""
 
 import ssl
 from collections.abc import AsyncIterator, Sequence
@@ -37,14 +37,14 @@ MARK = "sluicegate_broker"
 """Query parameter of rewritten redirects: which broker the client was sent to. It never reaches a broker."""
 
 _MAX_REDIRECTS = 5
-MAX_ANSWER = 4 * 1024 * 1024
+MAX_RESPONSE = 4 * 1024 * 1024
 LARGEST_LIST = 32 * 1024 * 1024
-"""Bytes of an answer that lists the topics of a namespace: hundreds of thousands."""
+"""Bytes of a response that lists the topics of a namespace: hundreds of thousands."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer that was read whole."""
+class BrokerResponse:
+    """A response that was read whole."""
 
     status: int
     headers: Headers
@@ -55,8 +55,8 @@ class Answer:
         """Whether the broker did what it was asked."""
         return 200 <= self.status < 300
 
-    def with_header(self, name: bytes, value: bytes) -> "Answer":
-        """The same answer with another value of a header that it has."""
+    def with_header(self, name: bytes, value: bytes) -> "BrokerResponse":
+        """The same response with another value of a header that it has."""
         changed = [(each, value if each == name else old) for each, old in self.headers]
         return replace(self, headers=changed)
 
@@ -66,7 +66,7 @@ class Upstream:
 
     :param addresses: where it is, and where it may redirect to.
     :param tls: what to speak with `https` addresses; the system's defaults if None.
-    :param timeout_s: longest time to wait for the next part of an answer.
+    :param timeout_s: longest time to wait for the next part of a response.
     """
 
     def __init__(self, addresses: WebAddresses, tls: ssl.SSLContext | None, timeout_s: float = 60.0) -> None:
@@ -89,7 +89,7 @@ class Upstream:
         headers: Headers,
         body: AsyncIterator[bytes] | bytes | None = None,
     ) -> httpx.Response:
-        """Send a request; the caller reads the answer and closes it.
+        """Send a request; the caller reads the response and closes it.
 
         :param origin: scheme, host and port of the broker.
         :param target: path and query, sent as they are.
@@ -120,13 +120,13 @@ class Upstream:
         target: str,
         headers: Headers,
         body: bytes | None = None,
-        most: int = MAX_ANSWER,
-    ) -> Answer:
+        most: int = MAX_RESPONSE,
+    ) -> BrokerResponse:
         """Send a request of the gateway's own under its caller's credentials, and follow known redirects.
 
         :param body: JSON, if any.
-        :param most: bytes of the largest answer that is read.
-        :raises WebError: if the response is incomplete, or redirects to an unknown place.
+        :param most: bytes of the largest response that is read.
+        :raises WebError: if the response is incomplete, or redirects to an unknown address.
         """
         own = [(name, value) for name, value in headers if name not in _OF_THE_BODY]
         own.append((b"accept-encoding", b"identity"))
@@ -134,10 +134,10 @@ class Upstream:
             own.append((b"content-type", b"application/json"))
         for _ in range(_MAX_REDIRECTS):
             response = await self.send(origin, method, target, own, body)
-            answer = await self.read(response, most)
+            whole = await self.read(response, most)
             location = response.headers.get("location")
             if response.status_code not in STATUSES or location is None:
-                return answer
+                return whole
             origin, target = self.follow(origin + target, location)
         raise WebError(502, f"the broker's admin API redirects more than {_MAX_REDIRECTS} times", origin)
 
@@ -154,7 +154,7 @@ class Upstream:
             raise WebError(502, "the broker redirects to one that is not known", str(error)) from None
 
     def redirected(self, response: httpx.Response, asked: str, gateway: str) -> bytes | None:
-        """The `Location` for the client of an answer that is a redirect; None if it is none.
+        """The `Location` for the client of a response that is a redirect; None if it is none.
 
         It leads back to the gateway, with a mark for the broker if that is not the configured one.
 
@@ -170,8 +170,8 @@ class Upstream:
             target += f"{'&' if '?' in target else '?'}{MARK}={origin}"
         return f"{gateway}{target}".encode("latin-1")
 
-    async def read(self, response: httpx.Response, most: int = MAX_ANSWER) -> Answer:
-        """Read an answer whole, and close it.
+    async def read(self, response: httpx.Response, most: int = MAX_RESPONSE) -> BrokerResponse:
+        """Read a response whole, and close it.
 
         :param most: bytes that are read.
         :raises WebError: if it is too large, or breaks off.
@@ -187,7 +187,7 @@ class Upstream:
             raise WebError(502, "the broker's answer broke off", detail) from None
         finally:
             await response.aclose()
-        return Answer(response.status_code, end_to_end(response.headers.raw), bytes(content))
+        return BrokerResponse(response.status_code, end_to_end(response.headers.raw), bytes(content))
 
     async def close(self) -> None:
         """Close all connections."""

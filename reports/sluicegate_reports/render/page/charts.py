@@ -13,12 +13,12 @@ from sluicegate_reports.render.page.panels import key, panels
 
 
 def section_id(index: int) -> str:
-    """Id of a section of the results, by its place."""
+    """Id of a section of the results, by its index."""
     return f"policy-{index + 1}"
 
 
 def chart_id(section: str, index: int) -> str:
-    """Id of a section's chart, by its place."""
+    """Id of a section's chart, by its index."""
     return f"{section}-{index + 1}"
 
 

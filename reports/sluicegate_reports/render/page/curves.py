@@ -43,13 +43,13 @@ class Frame:
     divisor: float
     limit_shown: bool
 
-    def place(self, point: Point, value: float) -> tuple[float, float]:
+    def position(self, point: Point, value: float) -> tuple[float, float]:
         """Pixels of the inner SVG."""
-        return self.x.place(point.x) * WIDTH, self.height(value)
+        return self.x.position(point.x) * WIDTH, self.height(value)
 
     def height(self, value: float) -> float:
         """Pixels from the top."""
-        return (1.0 - self.y.place(value / self.divisor)) * HEIGHT
+        return (1.0 - self.y.position(value / self.divisor)) * HEIGHT
 
 
 def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Markup:
@@ -90,9 +90,9 @@ def curves(chart: Chart, shown: Sequence[Look], most: int, title_id: str) -> Mar
 
 
 def stretched(height: float, *drawn: Markup) -> Markup:
-    """The inner SVG: what is drawn in WIDTH by HEIGHT fills the width of its place.
+    """The inner SVG: what is drawn in WIDTH by HEIGHT fills the width of its box.
 
-    :param height: of its place, in pixels.
+    :param height: of its box, in pixels.
     """
     box = f"0 0 {WIDTH:.0f} {HEIGHT:.0f}"
     return tag("svg", *drawn, width="100%", height=f"{height:.0f}", viewBox=box, preserveAspectRatio="none")
@@ -150,12 +150,12 @@ def _x_scale(chart: Chart, ticks: int) -> Scale:
 def _grid(chart: Chart, frame: Frame) -> Markup:
     parts = [tag("text", frame.unit, x="-50", y="-14", class_="unit")]
     for tick in frame.y.ticks:
-        y = (1.0 - frame.y.place(tick.value)) * HEIGHT
+        y = (1.0 - frame.y.position(tick.value)) * HEIGHT
         zero = " zero" if tick.value == 0 else ""
         parts.append(tag("line", x1="0", x2="100%", y1=y, y2=y, class_=f"grid{zero}"))
         parts.append(tag("text", number(tick.value), x="-8", y=y + 4, class_="tick y"))
     for index, tick in enumerate(frame.x.ticks):
-        x = f"{short(frame.x.place(tick.value) * 100)}%"
+        x = f"{short(frame.x.position(tick.value) * 100)}%"
         every_other = " rare" if index % 2 else ""
         parts.append(tag("line", x1=x, x2=x, y1=HEIGHT, y2=HEIGHT + 5, class_="grid zero"))
         text = tick.text or number(tick.value)
@@ -197,9 +197,9 @@ def line(series: Series, look: Look, frame: Frame) -> Markup:
     """The points of a series, joined; broken at each gap."""
     drawn: list[str] = []
     for run in runs(series):
-        places = [frame.place(point, value) for point, value in run]
-        drawn.append(f"M{short(places[0][0])} {short(places[0][1])}")
-        drawn += [f"L{short(x)} {short(y)}" for x, y in places[1:]]
+        points = [frame.position(point, value) for point, value in run]
+        drawn.append(f"M{short(points[0][0])} {short(points[0][1])}")
+        drawn += [f"L{short(x)} {short(y)}" for x, y in points[1:]]
     return tag("path", d="".join(drawn), class_=f"line {look.colour} {look.door}-line")
 
 
@@ -207,10 +207,10 @@ def band(series: Series, look: Look, frame: Frame) -> Markup:
     """The area between the low and high ends of the points, for each stretch; empty without them."""
     outlines = []
     for stretch in _spreads(series):
-        upper = [frame.place(point, high) for point, _, high in stretch]
-        lower = [frame.place(point, low) for point, low, _ in stretch]
-        places = (f"{short(x)} {short(y)}" for x, y in [*upper, *reversed(lower)])
-        outlines.append(f"M{'L'.join(places)}Z")
+        upper = [frame.position(point, high) for point, _, high in stretch]
+        lower = [frame.position(point, low) for point, low, _ in stretch]
+        points = (f"{short(x)} {short(y)}" for x, y in [*upper, *reversed(lower)])
+        outlines.append(f"M{'L'.join(points)}Z")
     return tag("path", d="".join(outlines), class_=f"band {look.colour}") if outlines else Markup()
 
 
@@ -236,7 +236,7 @@ def _marks(series: Series, look: Look, frame: Frame, shift: float) -> Iterator[M
         *(run[0] for run in stretches if len(run) == 1),
     ]
     for point, value in dict.fromkeys(chosen):
-        x, y = frame.place(point, value)
+        x, y = frame.position(point, value)
         yield look.mark(f"{short(x * 100 / WIDTH)}%", y)
 
 

@@ -29,11 +29,11 @@ def page(results: Results) -> str:
     budgets = OF_LOG if results.verdict is None else BUDGETS
 
     @cache
-    def made(place: int) -> str:
-        return _document(results, budgets[place])
+    def made(index: int) -> str:
+        return _document(results, budgets[index])
 
-    def fits(place: int) -> bool:
-        return len(made(place).encode()) <= MAX_BYTES
+    def fits(index: int) -> bool:
+        return len(made(index).encode()) <= MAX_BYTES
 
     # Each budget makes a smaller page than the one before it. Most pages fit with the first.
     return made(0 if fits(0) else bisect_left(range(len(budgets) - 1), True, lo=1, key=fits))
@@ -109,10 +109,10 @@ def _table_id(section: str, index: int) -> str:
 def _anchors(results: Results) -> dict[str, str]:
     """Ids of tables by their name; the first one of a name counts."""
     anchors: dict[str, str] = {}
-    for place, section in enumerate(results.sections):
+    for number, section in enumerate(results.sections):
         for index, named in enumerate(section.tables):
             if named.name:
-                anchors.setdefault(named.name, _table_id(section_id(place), index))
+                anchors.setdefault(named.name, _table_id(section_id(number), index))
     return anchors
 
 
@@ -148,7 +148,7 @@ def _facts(results: Results) -> Markup:
 
 
 def _contents(links: Mapping[str, str]) -> Markup:
-    items = [tag("li", tag("a", name, href=f"#{place}")) for name, place in links.items()]
+    items = [tag("li", tag("a", name, href=f"#{anchor}")) for name, anchor in links.items()]
     return tag("nav", tag("ul", *items), aria_label="Contents")
 
 
@@ -171,14 +171,14 @@ def _thresholds(thresholds: Sequence[Threshold], anchors: Mapping[str, str]) -> 
         sign, text = ("✓", "passed") if threshold.passed else ("✕", "failed")
         style = "exact" if threshold.passed else "off"
         measured = quantity(threshold.measured, threshold.unit)
-        place = anchors.get(threshold.rows, "matrix")
+        anchor = anchors.get(threshold.rows, "matrix")
         name = join(tag("code", threshold.name), tag("small", threshold.text) if threshold.text else Markup())
         body.append(
             tag(
                 "tr",
                 tag("td", tag("span", tag("i", sign, aria_hidden="true"), text, class_=f"badge {style}")),
                 tag("th", name, scope="row"),
-                tag("td", tag("a", measured, href=f"#{place}"), class_="n", data_name="measured"),
+                tag("td", tag("a", measured, href=f"#{anchor}"), class_="n", data_name="measured"),
                 tag("td", quantity(threshold.bound, threshold.unit), class_="n", data_name="at most"),
             )
         )
@@ -219,8 +219,8 @@ def _policy(run: RunFacts, section: Section, budget: Budget, anchor: str) -> Mar
         tag("p", section.text, class_="lead") if section.text else Markup(),
         drawn if section.charts and budget.charts else Markup(),
         *(
-            table(shown, run, place, budget.rows, budget.origins, kind or None)
-            for place, shown, kind in tables
+            table(shown, run, table_id, budget.rows, budget.origins, kind or None)
+            for table_id, shown, kind in tables
         ),
     )
     return _part(anchor, section.policy if section.overall else tag("code", section.policy), content)

@@ -56,8 +56,8 @@ def key(chart: Chart) -> Markup:
     names = list(dict.fromkeys(series.name for series in chart.series if series.name))
     several = max((len(own) for own in _by_arm(chart).values()), default=0) > 1
     items = []
-    for place, name in enumerate(names if several else []):
-        style = "main" if place == 0 else _FURTHER[min(place, len(_FURTHER)) - 1]
+    for index, name in enumerate(names if several else []):
+        style = "main" if index == 0 else _FURTHER[min(index, len(_FURTHER)) - 1]
         items.append(sample(tag("line", x1="0", x2="34", y1="7", y2="7", class_=f"line {style}"), name))
     items += of_limit(limit_entry(chart))
     if chart.x_unit:
@@ -98,8 +98,8 @@ def _drawn(chart: Chart, look: Look, frame: Frame) -> Iterator[Markup]:
     if chart.kind is Kind.HISTOGRAM:
         yield from (_columns(series, look, frame) for series in chart.series)
         return
-    for place, series in reversed(list(enumerate(chart.series))):
-        style = replace(look, colour=_FURTHER[min(place, len(_FURTHER)) - 1], door="plain") if place else look
+    for index, series in reversed(list(enumerate(chart.series))):
+        style = replace(look, colour=_FURTHER[min(index, len(_FURTHER)) - 1], door="plain") if index else look
         yield band(series, style, frame)
         yield line(series, style, frame)
         yield _lone(series, style, frame)
@@ -110,10 +110,10 @@ def _drawn(chart: Chart, look: Look, frame: Frame) -> Iterator[Markup]:
 
 def _lone(series: Series, look: Look, frame: Frame) -> Markup:
     """A dot for each point between two gaps, which no line shows."""
-    places = [frame.place(*run[0]) for run in runs(series) if len(run) == 1]
-    if not places:
+    points = [frame.position(*run[0]) for run in runs(series) if len(run) == 1]
+    if not points:
         return Markup()
-    dots = "".join(f"M{short(x)} {short(y)}h0" for x, y in places)
+    dots = "".join(f"M{short(x)} {short(y)}h0" for x, y in points)
     return tag("path", d=dots, class_=f"lone {look.colour}")
 
 
@@ -122,7 +122,7 @@ def _columns(series: Series, look: Look, frame: Frame) -> Markup:
     parts = []
     for point in series.points:
         if point.y:
-            left, right = (frame.x.place(x) * WIDTH for x in (point.x, point.x + 1))
+            left, right = (frame.x.position(x) * WIDTH for x in (point.x, point.x + 1))
             parts.append(
                 f"M{short(left)} {HEIGHT:.0f}V{short(frame.height(point.y))}H{short(right)}V{HEIGHT:.0f}Z"
             )
@@ -131,10 +131,10 @@ def _columns(series: Series, look: Look, frame: Frame) -> Markup:
 
 def _bands(chart: Chart, frame: Frame) -> Iterator[Markup]:
     """Every other one is shaded; each has its name at the top."""
-    for place, named in enumerate(chart.bands):
-        left, right = (frame.x.place(x) * 100 for x in (named.low, named.high))
+    for index, named in enumerate(chart.bands):
+        left, right = (frame.x.position(x) * 100 for x in (named.low, named.high))
         x, width = f"{short(left)}%", f"{short(right - left)}%"
-        if place % 2:
+        if index % 2:
             yield tag("rect", x=x, y="0", width=width, height=str(_TALL), class_="phase")
         yield tag("text", named.name, x=x, dx="3", y="-3", class_="phase")
 
@@ -146,15 +146,15 @@ def _grid(chart: Chart, frame: Frame) -> Markup:
     ]
     ticks = list(frame.y.ticks)
     every = -(-len(ticks) // (_TICKS + 1))
-    for place, tick in enumerate(ticks):
-        y = (1.0 - frame.y.place(tick.value)) * _TALL
+    for index, tick in enumerate(ticks):
+        y = (1.0 - frame.y.position(tick.value)) * _TALL
         parts.append(
             tag("line", x1="0", x2="100%", y1=y, y2=y, class_="grid zero" if tick.value == 0 else "grid")
         )
-        if place % every == 0:
+        if index % every == 0:
             parts.append(tag("text", number(tick.value), x="-7", y=y + 4, class_="tick y"))
     for value, text in _below(chart, frame):
-        x = f"{short(frame.x.place(value) * 100)}%"
+        x = f"{short(frame.x.position(value) * 100)}%"
         parts.append(tag("line", x1=x, x2=x, y1=_TALL, y2=_TALL + 4, class_="grid zero"))
         parts.append(tag("text", text, x=x, y=_TALL + 17, class_="tick x"))
     return join(*parts)
@@ -166,5 +166,5 @@ def _below(chart: Chart, frame: Frame) -> Sequence[tuple[float, str]]:
         return [(tick.value, number(tick.value)) for tick in frame.x.ticks]
     every = max(1, -(-len(chart.categories) // (_TICKS + 1)))
     return [
-        (place, chart.categories[place].partition(" ")[0]) for place in range(0, len(chart.categories), every)
+        (index, chart.categories[index].partition(" ")[0]) for index in range(0, len(chart.categories), every)
     ]

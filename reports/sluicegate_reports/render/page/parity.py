@@ -31,22 +31,20 @@ def matrix(results: Results, anchors: Mapping[str, str], sections: Mapping[str, 
     # Doors of one system stand together, systems in the order in which they first come.
     order = list(dict.fromkeys(arm.system for arm in results.arms()))
     arms = sorted(results.arms(), key=lambda arm: order.index(arm.system))
-    by_place = cells(results)
+    cell_of = cells(results)
     body = []
     for policy in results.policies():
         folding = _folding(policy)
         name = tag("a", folding, href=f"#{sections[policy]}") if policy in sections else folding
         native = {
-            arm.system: by_place[policy, arm.system, arm.door].cost for arm in arms if not door(arm.door).gate
+            arm.system: cell_of[policy, arm.system, arm.door].cost for arm in arms if not door(arm.door).gate
         }
         row = [
-            _cell(
-                by_place[policy, arm.system, arm.door], arm, anchors, sections.get(policy, ""), most, native
-            )
+            _cell(cell_of[policy, arm.system, arm.door], arm, anchors, sections.get(policy, ""), most, native)
             for arm in arms
         ]
         body.append(tag("tr", tag("th", tag("code", name), scope="row"), *row))
-    reasons = _not_applicable(by_place.values(), results.run)
+    reasons = _not_applicable(cell_of.values(), results.run)
     head = [tag("tr", *_systems(arms, results.run)), tag("tr", *_doors(arms, results.run))]
     style = "matrix many" if len(arms) > _MANY else "matrix"
     made = grid("Each policy on each system, by door", head, body, style)
@@ -107,11 +105,11 @@ def _cell(
     if cell.verdict is Verdict.NOT_APPLICABLE:
         none = tag("span", tag("i", MARKS[cell.verdict], aria_hidden="true"), class_="none")
         return tag("td", tag("div", none, tag("span", cell.verdict.text, class_="unseen")), data_arm=arm.name)
-    place = anchors.get(cell.rows) or section
+    anchor = anchors.get(cell.rows) or section
     if cell.row is not None and cell.row < most and cell.rows in anchors:
-        place = f"{place}-{cell.row}"
+        anchor = f"{anchor}-{cell.row}"
     sign = badge(cell.verdict)
-    linked = tag("a", sign, href=f"#{place}") if place else sign
+    linked = tag("a", sign, href=f"#{anchor}") if anchor else sign
     parts: list[str] = [linked]
     figure, bound = together([cell.figure, cell.bound], cell.unit)
     if cell.figure is not None:

@@ -38,7 +38,7 @@ class Scale(Protocol):
     def ticks(self) -> Sequence[Tick]:
         """Ticks in order."""
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """The position of a value, from 0.0 to 1.0 along the axis; values outside are clamped."""
 
 
@@ -51,8 +51,8 @@ def _stepped(low: float, high: float, count: int) -> tuple[float, float, float]:
     return low, high, next(size * power for size in _STEPS if size * power >= rough * (1 - _NEARLY))
 
 
-def _clamp(place: float) -> float:
-    return min(1.0, max(0.0, place))
+def _clamp(position: float) -> float:
+    return min(1.0, max(0.0, position))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Linear:
         # Rounding removes the error of the multiplication: 0.30000000000000004.
         return [Tick(float(f"{self.step * index:.12g}")) for index in range(first, last + 1)]
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """See Scale."""
         return _clamp((value - self.start) / (self.end - self.start))
 
@@ -118,7 +118,7 @@ class Log:
         ]
         return [Tick(float(f"{value:.12g}")) for value in values]
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """See Scale; 0 and below are at the start."""
         if value <= 0:
             return 0.0
@@ -149,7 +149,7 @@ class Nines:
         shown = [Tick(q, text) for q, text in _QUANTILES if -math.log10(1 - q) <= last]
         return [*shown, Tick(1.0, "max")] if self.whole else shown
 
-    def place(self, value: float) -> float:
+    def position(self, value: float) -> float:
         """See Scale."""
         if value >= 1:
             return 1.0  # also if the scale has no such end: the value is beyond it

@@ -34,7 +34,7 @@ def table(
 
     :param anchor: its id.
     :param most: rows.
-    :param most_origins: rows whose place in the logs is shown.
+    :param most_origins: rows whose location in the logs is shown.
     :param class_: `points` is not printed.
     """
     if not shown.rows:
@@ -78,20 +78,20 @@ class _Drawn:
         """Columns that identify the owner of a row."""
         if not self.wide:
             return []
-        return [place for place, name in enumerate(self.columns) if name in _NAMES]
+        return [index for index, name in enumerate(self.columns) if name in _NAMES]
 
     @property
     def figures(self) -> list[int]:
         """All other columns; a wide table omits those without any value."""
-        others = [place for place in range(len(self.columns)) if place not in self.names]
+        others = [index for index in range(len(self.columns)) if index not in self.names]
         if not self.wide:
             return others
-        return [place for place in others if any(row[place][1] is not None for row in self.rows)]
+        return [index for index in others if any(row[index][1] is not None for row in self.rows)]
 
     def absent(self) -> Markup:
         """Notes on columns without any value and on arms without the policy."""
         said = []
-        names = [name for place, name in enumerate(self.columns) if place not in {*self.names, *self.figures}]
+        names = [name for index, name in enumerate(self.columns) if index not in {*self.names, *self.figures}]
         if names and self.rows:
             said.append(f"{NOT_MEASURED.capitalize()} in any row: {', '.join(names)}.")
         arms = dict.fromkeys(self._arm(row) for row in self.rows if self._inapplicable(row))
@@ -108,38 +108,38 @@ class _Drawn:
         for number in range(count):
             yield self._block(figures[number * even : (number + 1) * even], first=number == 0)
 
-    def _block(self, places: list[int], *, first: bool) -> Markup:
-        whose = ", ".join(self.columns[place] for place in self.names)
+    def _block(self, indices: list[int], *, first: bool) -> Markup:
+        whose = ", ".join(self.columns[index] for index in self.names)
         head = [tag("th", whose, scope="col")] if self.names else []
-        head += [tag("th", self.columns[place], scope="col") for place in places]
+        head += [tag("th", self.columns[index], scope="col") for index in indices]
         if first and self.linked:
             head.append(tag("th", "rows", scope="col", class_="from"))
         body = [
-            self._line(place, row, places, first=first)
-            for place, row in enumerate(self.rows)
+            self._line(index, row, indices, first=first)
+            for index, row in enumerate(self.rows)
             if not (self._inapplicable(row) if first else self._empty(row))
         ]
         return grid(self.title, [tag("tr", *head)], body, id_=self.anchor if first else None)
 
-    def _line(self, place: int, row: _Row, places: list[int], *, first: bool) -> Markup:
+    def _line(self, index: int, row: _Row, indices: list[int], *, first: bool) -> Markup:
         cells = [self._whose(row)] if self.names else []
         if first and self.names and self._empty(row):
             text = row[self.columns.index(_VERDICT)][0] if _VERDICT in self.columns else NOT_MEASURED
-            cells.append(tag("td", text, colspan=str(len(places)), class_="absent"))
+            cells.append(tag("td", text, colspan=str(len(indices)), class_="absent"))
         else:
-            cells += [tag("td", row[p][0], class_="n" if is_number(row[p][1]) else None) for p in places]
-        if first and place < self.linked:
-            cells.append(tag("td", tag("a", "Parquet", href=f"#{self.anchor}-{place}-from"), class_="from"))
-        return tag("tr", *cells, id=f"{self.anchor}-{place}" if first else None)
+            cells += [tag("td", row[p][0], class_="n" if is_number(row[p][1]) else None) for p in indices]
+        if first and index < self.linked:
+            cells.append(tag("td", tag("a", "Parquet", href=f"#{self.anchor}-{index}-from"), class_="from"))
+        return tag("tr", *cells, id=f"{self.anchor}-{index}" if first else None)
 
     def _whose(self, row: _Row) -> Markup:
-        names = [row[place][0] for place in self.names if self.columns[place] not in _ARM]
+        names = [row[index][0] for index in self.names if self.columns[index] not in _ARM]
         return tag(
             "th", self._arm(row), tag("small", " · ".join(text for text in names if text)), scope="row"
         )
 
     def _arm(self, row: _Row) -> str:
-        return " ".join(row[place][0] for place in self.names if self.columns[place] in _ARM)
+        return " ".join(row[index][0] for index in self.names if self.columns[index] in _ARM)
 
     def _inapplicable(self, row: _Row) -> bool:
         """Whether a row of a wide table only says that the policy does not apply."""
@@ -151,9 +151,9 @@ class _Drawn:
     def _empty(self, row: _Row) -> bool:
         """Whether no figure of a row was measured; a limit is not a figure."""
         values = [
-            row[place][1]
-            for place in self.figures
-            if self.columns[place] != _VERDICT and not self.columns[place].startswith("limit")
+            row[index][1]
+            for index in self.figures
+            if self.columns[index] != _VERDICT and not self.columns[index].startswith("limit")
         ]
         return all(value is None for value in values)
 
@@ -165,9 +165,9 @@ def _origins(origins: Sequence[Origin], anchor: str, class_: str | None) -> Mark
             "li",
             f"{origin.name}: " if origin.name else "",
             tag("code", command(origin)),
-            id=f"{anchor}-{place}-from",
+            id=f"{anchor}-{index}-from",
         )
-        for place, origin in enumerate(origins)
+        for index, origin in enumerate(origins)
     ]
     if not items:
         return Markup()

@@ -21,7 +21,7 @@ class JarSet:
     """What `sluicegate compare fetch` calls it."""
     title: str
     """For messages."""
-    place: str
+    folder: str
     """Folder of its pom, in the folder `deploy` of the source tree."""
 
     @property
@@ -114,14 +114,14 @@ def home(wanted: JarSet) -> Path:
     tree = source_tree()
     if tree is None:
         return _cached(wanted)
-    return tree / "deploy" / wanted.place / "target" / wanted.other_version / "dependency"
+    return tree / "deploy" / wanted.folder / "target" / wanted.other_version / "dependency"
 
 
 def pom(wanted: JarSet) -> Path:
     """The Maven project file of a set: from the source tree, else the installed one."""
     tree = source_tree()
     return (
-        _HERE / "poms" / f"{wanted.name}.xml" if tree is None else tree / "deploy" / wanted.place / "pom.xml"
+        _HERE / "poms" / f"{wanted.name}.xml" if tree is None else tree / "deploy" / wanted.folder / "pom.xml"
     )
 
 

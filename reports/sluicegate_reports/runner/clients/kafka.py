@@ -81,8 +81,8 @@ class _Producer:
     async def publish(self, payload: bytes) -> None:
         try:
             async with self._handing_over:
-                answer = await self._client.send(self._topic, payload, partition=self._partition)
-            await answer
+                response = await self._client.send(self._topic, payload, partition=self._partition)
+            await response
         except KafkaError as error:
             raise _refusal(error) from None
 

@@ -105,7 +105,7 @@ class _Producer(DrivenProducer):
 
     async def publish(self, payload: bytes) -> None:
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
+        response: asyncio.Future[Any] = loop.create_future()
 
         def answered(result: Any, _: Any) -> None:
             # Answers may come when the run is over and its loop closed.
@@ -113,14 +113,14 @@ class _Producer(DrivenProducer):
                 loop.call_soon_threadsafe(settle, result)
 
         def settle(result: Any) -> None:
-            if not answer.done():
-                answer.set_result(result)
+            if not response.done():
+                response.set_result(result)
 
         try:
             self._producer.send_async(payload, answered, **self._delay)
         except pulsar.PulsarException as error:
             raise _refusal_of(error) from None
-        result = await answer
+        result = await response
         if result != pulsar.Result.Ok:
             raise _refusal(result.name)
 

@@ -108,7 +108,7 @@ class Arm:
     label: str = ""
     """Label that must stand beside its name; the broker's own label is added."""
     broker: str | None = None
-    """The broker that it needs, see `places`; None if it starts its own."""
+    """The broker that it needs, see `broker_provider`; None if it starts its own."""
     judged: Mapping[str, Judged] = field(default_factory=dict)
     """By policy, for policies that are not enforced exactly as stated, besides those that the registry says
     its kind of broker lacks; known whether or not the arm can be played."""

@@ -17,6 +17,7 @@ _QUOTAS: Mapping[str, str] = MappingProxyType(
 )
 _NEAREST = Judged(nearest="a quota of a client id on each broker, not of a topic; it delays after the fact")
 _BATCH = Judged(nearest="max.message.bytes is compared with whole record batches, not with messages")
+_EXCHANGE_S = 10.0
 _OVERHEAD_BYTES = 70
 """Least overhead of a batch of one record, besides its payload."""
 
@@ -118,7 +119,7 @@ def encode_quotas(client_id: str, quotas: Mapping[str, float]) -> bytes:
     return struct.pack(">i", 1) + entity + struct.pack(">i", len(quotas)) + changes + b"\0"
 
 
-def decode_answer(body: bytes) -> tuple[int, str]:
+def decode_response(body: bytes) -> tuple[int, str]:
     """Error code and message of the one entry of an answer.
 
     :raises struct.error: if it is no such answer.
@@ -141,7 +142,7 @@ async def _alter_client_quota(
     problem = "no address"
     for address in addresses:
         try:
-            code, text = decode_answer(await _exchange(address, encode_quotas(client_id, quotas)))
+            code, text = decode_response(await _exchange(address, encode_quotas(client_id, quotas)))
         except (OSError, EOFError, TimeoutError, struct.error) as error:
             problem = f"{address}: {type(error).__name__}: {error}"
             continue
@@ -151,18 +152,18 @@ async def _alter_client_quota(
     raise UnavailableError(f"Kafka's quotas cannot be set: {problem}")
 
 
-async def _exchange(address: str, body: bytes, within_s: float = 10.0) -> bytes:
+async def _exchange(address: str, body: bytes) -> bytes:
     import asyncio
 
     host, _, port = address.rpartition(":")
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(_EXCHANGE_S):
         reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
         try:
             header = struct.pack(">hhi", _API_KEY, _API_VERSION, 1) + _text("sluicegate-compare")
             writer.write(struct.pack(">i", len(header) + len(body)) + header + body)
             await writer.drain()
             (length,) = struct.unpack(">i", await reader.readexactly(4))
-            answer: Any = await reader.readexactly(length)
-            return bytes(answer[4:])  # after the correlation id
+            response: Any = await reader.readexactly(length)
+            return bytes(response[4:])  # after the correlation id
         finally:
             writer.close()

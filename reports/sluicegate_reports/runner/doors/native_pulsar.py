@@ -83,15 +83,15 @@ async def set_policies(admin: str, setting: Setting) -> None:
 
 async def _set(http: Any, topic: str, name: str, value: object) -> None:
     path = f"/admin/v2{topic_path(topic)}/{name}"
-    answer = await http.post(path, json=value)
-    if answer.is_error:
-        raise UnavailableError(f"Pulsar refused {name} of {topic}: {answer.status_code} {answer.text}")
+    response = await http.post(path, json=value)
+    if response.is_error:
+        raise UnavailableError(f"Pulsar refused {name} of {topic}: {response.status_code} {response.text}")
     # Policies of topics travel through a topic themselves.
     deadline = time.monotonic() + _APPLY_S
     while True:
         response = await http.get(path)
         shown = response.json() if response.content and not response.is_error else None
-        if holds(shown, value):
+        if is_set(shown, value):
             return
         if time.monotonic() > deadline:
             raise UnavailableError(f"{name} of {topic} is still {shown!r} after {_APPLY_S:.0f} s")
@@ -105,10 +105,10 @@ def topic_path(topic: str) -> str:
     return f"/{domain}/{tenant}/{namespace}/{quote(name, safe='')}"
 
 
-def holds(shown: Any, wanted: Any) -> bool:
+def is_set(shown: Any, wanted: Any) -> bool:
     """Whether all that is wanted was found; brokers add fields that were left out."""
     if isinstance(wanted, Mapping):
         return isinstance(shown, Mapping) and all(
-            key in shown and holds(shown[key], value) for key, value in wanted.items()
+            key in shown and is_set(shown[key], value) for key, value in wanted.items()
         )
     return bool(shown == wanted)

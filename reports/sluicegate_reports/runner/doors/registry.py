@@ -34,7 +34,7 @@ def arms_of(systems: Iterable[str], doors: Iterable[str]) -> list[Arm]:
 
 def _arms() -> list[Arm]:
     theirs = [
-        registry.load(f"arm {place!r}", partial(resolve_name, place), Arm, "sluicegate_reports.runner.doors")
-        for place in registry.arm_places()
+        registry.load(f"arm {path!r}", partial(resolve_name, path), Arm, "sluicegate_reports.runner.doors")
+        for path in registry.arm_paths()
     ]
     return [*proxy.arms(), *interceptor.ARMS, *native.ARMS, *direct.arms(), *theirs]

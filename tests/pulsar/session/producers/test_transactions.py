@@ -24,7 +24,7 @@ def test_a_message_looks_at_no_ends_of_other_transactions() -> None:
     txns = Transactions()
     for number in range(100):
         txns.waits(Counted((1, number)))
-        txns.hold(Counted((1, number)), b"%d" % number)
+        txns.keep(Counted((1, number)), b"%d" % number)
     Counted.compared = 0
     for number in range(100):
         assert txns.left(Counted((1, number))) == [b"%d" % number]

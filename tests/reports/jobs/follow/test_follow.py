@@ -18,7 +18,7 @@ from sluicegate.decisions.spool import locked
 from sluicegate_reports.jobs import follow as following
 from sluicegate_reports.jobs.follow import Followed, FollowError, findings, follow
 from sluicegate_reports.model.listing import Listing, listing
-from sluicegate_reports.model.places import Place, PlaceError
+from sluicegate_reports.model.locations import Location, LocationError
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -142,7 +142,7 @@ def test_a_file_that_a_gateway_removes_meanwhile_is_no_damaged_one(
     put_file(tmp_path / "log", 0)
     oldest = put_file(tmp_path / "log", 1)
 
-    def listed_then_removed(folder: Place) -> Listing:
+    def listed_then_removed(folder: Location) -> Listing:
         files = listing(folder)
         oldest.unlink(missing_ok=True)
         return files
@@ -165,7 +165,7 @@ def test_sums_that_are_damaged_are_refused(tmp_path: Path) -> None:
     put_file(tmp_path / "log", 1)
     assert known(tmp_path / "log", tmp_path / "state") == (10, 3)
     (tmp_path / "state" / "sums" / "batch-0.parquet").write_bytes(b"PAR1")
-    with pytest.raises(PlaceError, match=r"cannot read .*batch-0.parquet: .*put it back, or remove all"):
+    with pytest.raises(LocationError, match=r"cannot read .*batch-0.parquet: .*put it back, or remove all"):
         follow(tmp_path / "log", tmp_path / "state")
 
 

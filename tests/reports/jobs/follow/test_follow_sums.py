@@ -19,7 +19,7 @@ from sluicegate.decisions.schema import SCHEMA
 from sluicegate_reports.jobs import follow_sums
 from sluicegate_reports.jobs.follow import follow
 from sluicegate_reports.jobs.follow_sums import KEYS, SUMMED, SUMS, Stored
-from sluicegate_reports.model.places import Place, place
+from sluicegate_reports.model.locations import Location, locate
 
 KILLED = """
 import os, signal, sys
@@ -41,7 +41,7 @@ class EndedError(Exception):
 
 
 def names(sums: Path) -> list[str]:
-    return [each.file.name for each in follow_sums.stored(place(sums))]
+    return [each.file.name for each in follow_sums.stored(locate(sums))]
 
 
 def files(state: Path) -> list[str]:
@@ -66,7 +66,7 @@ def test_a_call_may_end_between_any_two_steps(tmp_path: Path, monkeypatch: pytes
     for number in range(4):
         put_file(tmp_path / "log", number)
     steps_left = 0
-    replace, remove = Path.replace, Place.remove
+    replace, remove = Path.replace, Location.remove
 
     def step() -> None:
         nonlocal steps_left
@@ -80,12 +80,12 @@ def test_a_call_may_end_between_any_two_steps(tmp_path: Path, monkeypatch: pytes
         step()
         return done
 
-    def removed(self: Place) -> None:
+    def removed(self: Location) -> None:
         step()
         remove(self)
 
     monkeypatch.setattr(Path, "replace", replaced)
-    monkeypatch.setattr(Place, "remove", removed)
+    monkeypatch.setattr(Location, "remove", removed)
     for steps in range(100):
         state, steps_left = tmp_path / f"state-{steps}", steps
         try:
@@ -122,9 +122,9 @@ def test_files_are_few_however_many_batches_there_were(batches: int) -> None:
     stored: list[Stored] = []
     written = 0
     for number in range(batches):
-        stored.append(Stored(number, number, place("/s")))
+        stored.append(Stored(number, number, locate("/s")))
         while due := follow_sums._due(stored):
-            stored = sorted({*stored} - {*due} | {Stored(due[0].first, due[-1].last, place("/s"))})
+            stored = sorted({*stored} - {*due} | {Stored(due[0].first, due[-1].last, locate("/s"))})
             written += sum(each.batches for each in due)
     assert [(each.first, each.last) for each in stored] == [
         (each.first, stored[n + 1].first - 1 if n + 1 < len(stored) else batches - 1)
@@ -199,13 +199,13 @@ def test_more_sums_than_fit_into_memory_and_their_names_are_in_several_groups(
 ) -> None:
     monkeypatch.setattr(follow_sums, "_PIECE_ROWS", 20)
     monkeypatch.setattr(follow_sums, "_NAMES_AT_ONCE", 10)
-    target = place(tmp_path / "batch-0.parquet")
+    target = locate(tmp_path / "batch-0.parquet")
     named = [f"run=r/system=kafka/part-main-{number:05}.parquet" for number in range(100)]
     follow_sums._write(target, parts(50), iter(named))
     written = pq.ParquetFile(target.path)
     groups = [written.metadata.row_group(number).num_rows for number in range(written.num_row_groups)]
     assert (len(groups), max(groups), sum(groups)) == (5, 40, 200)
-    (only,) = follow_sums.stored(place(tmp_path))
+    (only,) = follow_sums.stored(locate(tmp_path))
     totals = follow_sums.totals([only]).sort_by("topic")
     assert (totals["topic"].to_pylist(), totals["decisions"].to_pylist()) == (["a", "b"], [100, 100])
     assert totals["last"].to_pylist()[0] == START + timedelta(minutes=49)
@@ -227,4 +227,4 @@ def test_files_that_cannot_be_removed_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name in ("folder", "gone"):
         with pytest.raises(OSError, match=name):
-            place(tmp_path / name).remove()
+            locate(tmp_path / name).remove()

@@ -31,7 +31,7 @@ def test_linear_scales_end_on_round_ticks(low: float, high: float, ticks: list[f
 def test_a_scale_within_keeps_its_ends() -> None:
     scale = Linear.within(3, 59)
     assert [tick.value for tick in scale.ticks] == [10, 20, 30, 40, 50]
-    assert (scale.place(3), scale.place(59), scale.place(31)) == (0.0, 1.0, 0.5)
+    assert (scale.position(3), scale.position(59), scale.position(31)) == (0.0, 1.0, 0.5)
 
 
 @given(_FINITE, _FINITE)
@@ -42,7 +42,7 @@ def test_linear_scales_hold_their_values_and_have_few_ticks(one: float, other: f
     assert scale.start <= low + slack
     assert scale.end >= high - slack
     assert 2 <= len(scale.ticks) <= 8
-    assert 0.0 <= scale.place(low) <= scale.place(high) <= 1.0
+    assert 0.0 <= scale.position(low) <= scale.position(high) <= 1.0
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_logarithmic_scales_have_powers_of_ten(low: float, high: float, ticks: l
 
 def test_zero_has_a_place_on_a_logarithmic_scale() -> None:
     scale = Log.over(1, 100)
-    assert [scale.place(value) for value in (-5, 0, 1, 10, 100, 1e9)] == [0, 0, 0, 0.5, 1, 1]
+    assert [scale.position(value) for value in (-5, 0, 1, 10, 100, 1e9)] == [0, 0, 0, 0.5, 1, 1]
 
 
 def test_each_nine_has_the_same_width() -> None:
     scale = Nines.over([0.5, 0.9, 0.99, 0.999, 1.0])
     assert [tick.text for tick in scale.ticks] == ["min", "50 %", "90 %", "99 %", "99.9 %", "max"]
-    places = [scale.place(q) for q in (0.0, 0.9, 0.99, 0.999, 1.0)]
-    assert places == pytest.approx([0, 1 / 3.5, 2 / 3.5, 3 / 3.5, 1])
+    positions = [scale.position(q) for q in (0.0, 0.9, 0.99, 0.999, 1.0)]
+    assert positions == pytest.approx([0, 1 / 3.5, 2 / 3.5, 3 / 3.5, 1])
 
 
 def test_without_the_largest_value_the_axis_does_not_promise_it() -> None:

@@ -35,18 +35,18 @@ class PathSource:
         if self._pending is not None and not self._pending.done():
             raise StorageReadError(f"a file system does not respond: one of {', '.join(self._paths)}")
         at_ms = self._wall_ms()
-        answer: Future[tuple[Volume, ...]] = Future()
-        self._pending = answer
+        response: Future[tuple[Volume, ...]] = Future()
+        self._pending = response
         # Not a pool's thread: a dead network file system can block it forever, and pools wait for theirs.
-        Thread(target=self._stat, args=(answer,), name="sluicegate-statvfs", daemon=True).start()
-        volumes = await asyncio.shield(asyncio.wrap_future(answer))
+        Thread(target=self._stat, args=(response,), name="sluicegate-statvfs", daemon=True).start()
+        volumes = await asyncio.shield(asyncio.wrap_future(response))
         return {self._broker_id: BrokerUsage(volumes, at_ms)}
 
-    def _stat(self, answer: "Future[tuple[Volume, ...]]") -> None:
+    def _stat(self, response: "Future[tuple[Volume, ...]]") -> None:
         try:
-            answer.set_result(tuple(volume_of(path) for path in self._paths))
+            response.set_result(tuple(volume_of(path) for path in self._paths))
         except Exception as error:  # noqa: BLE001 - raised again where the result is awaited
-            answer.set_exception(error)
+            response.set_exception(error)
 
 
 def volume_of(path: str) -> Volume:

@@ -66,16 +66,16 @@ class PrometheusSource:
         url = f"{(config.url or '').rstrip('/')}/api/v1/query?query={quote(query, safe='')}"
         tls = self._trusting(config.ca) if config.ca is not None else None
         try:
-            answer = await http_get(url, timeout_s=config.timeout / 1000, token=config.token, tls=tls)
-            return self._values(json.loads(answer))
+            response = await http_get(url, timeout_s=config.timeout / 1000, token=config.token, tls=tls)
+            return self._values(json.loads(response))
         except HttpError as error:
             raise StorageReadError(str(error)) from None
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
             raise StorageReadError(f"{shown_url(url)} does not respond like Prometheus: {error!r}") from None
 
-    def _values(self, answer: Any) -> dict[_Key, int]:
-        data = answer["data"]
-        if answer["status"] != "success" or data["resultType"] != "vector":
+    def _values(self, response: Any) -> dict[_Key, int]:
+        data = response["data"]
+        if response["status"] != "success" or data["resultType"] != "vector":
             raise StorageReadError(
                 f"a query must return an instant vector, not {str(data.get('resultType'))[:40]}"
             )

@@ -68,8 +68,8 @@ def etcd_address(url: str) -> EtcdAddress | None:
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in _SCHEMES:
         return None
-    place, _, query = rest.partition("?")
-    authority, _, path = place.partition("/")
+    address, _, query = rest.partition("?")
+    authority, _, path = address.partition("/")
     if "@" in rest[len(authority) :]:
         # For example a password with a slash: what looks like a member is part of it and must not be shown.
         encoded = "percent-encode these in user and password: / %2F, ? %3F, @ %40, : %3A"

@@ -51,7 +51,7 @@ class Method:
     """One method of etcd's API."""
 
     path: str
-    answer: Any
+    response: Any
     """Message type of its responses."""
     writes: bool = False
     """True if it must not be retried after it may have taken effect."""
@@ -68,7 +68,7 @@ WATCH = Method("/etcdserverpb.Watch/Watch", pb.WatchResponse)
 _AUTHENTICATE = Method("/etcdserverpb.Auth/Authenticate", pb.AuthenticateResponse)
 
 
-async def first_answer(call: Any, request: _Message) -> Any:
+async def first_response(call: Any, request: _Message) -> Any:
     """Send a request on a streaming call and read the first response.
 
     :raises AioRpcError: if the call fails.
@@ -76,10 +76,10 @@ async def first_answer(call: Any, request: _Message) -> Any:
     """
     with suppress(asyncio.InvalidStateError):  # it has already failed: reading raises the cause
         await call.write(request)
-    answer = await call.read()
-    if answer is grpc.aio.EOF:
+    response = await call.read()
+    if response is grpc.aio.EOF:
         raise EOFError
-    return answer
+    return response
 
 
 class Connection:
@@ -114,7 +114,7 @@ class Connection:
         async def ask(channel: grpc.aio.Channel, timeout_s: float) -> Any:
             call = self._streamed(channel, method, timeout_s)
             try:
-                return await first_answer(call, request)
+                return await first_response(call, request)
             finally:
                 call.cancel()
 
@@ -191,8 +191,8 @@ class Connection:
     async def _authenticate(self, channel: grpc.aio.Channel, timeout_s: float) -> None:
         request = pb.AuthenticateRequest(name=self.address.user or "", password=self.address.secret())
         try:
-            answer = await self._unary(channel, _AUTHENTICATE, request, timeout_s, _LEADER)
-            self._token = answer.token
+            response = await self._unary(channel, _AUTHENTICATE, request, timeout_s, _LEADER)
+            self._token = response.token
         except AioRpcError as error:
             if "authentication is not enabled" not in (error.details() or ""):
                 raise
@@ -206,7 +206,7 @@ class Connection:
         call: Any = channel.unary_unary(
             method.path,
             request_serializer=type(request).SerializeToString,
-            response_deserializer=method.answer.FromString,
+            response_deserializer=method.response.FromString,
         )
         return await call(request, timeout=timeout_s, metadata=metadata)
 
@@ -214,7 +214,7 @@ class Connection:
         call: Any = channel.stream_stream(
             method.path,
             request_serializer=lambda request: request.SerializeToString(),
-            response_deserializer=method.answer.FromString,
+            response_deserializer=method.response.FromString,
         )
         return call(timeout=timeout_s, metadata=self._metadata())
 

@@ -39,8 +39,8 @@ class EtcdMetadata:
 
     async def get(self, key: str) -> Entry | None:
         """Read a key."""
-        answer = await self._connection.call(api.RANGE, pb.RangeRequest(key=key_bytes(key)))
-        return _entry(answer.kvs[0]) if answer.kvs else None
+        response = await self._connection.call(api.RANGE, pb.RangeRequest(key=key_bytes(key)))
+        return _entry(response.kvs[0]) if response.kvs else None
 
     async def list(self, prefix: str) -> Listing:
         """List all keys that start with a prefix."""
@@ -58,23 +58,23 @@ class EtcdMetadata:
         revision = 0
         while True:
             request = pb.RangeRequest(key=key, range_end=end, limit=_PAGE, revision=revision)
-            answer = await self._connection.call(api.RANGE, request)
-            entries.extend(_entry(pair) for pair in answer.kvs)
-            revision = revision or answer.header.revision
-            if not answer.more:
+            response = await self._connection.call(api.RANGE, request)
+            entries.extend(_entry(pair) for pair in response.kvs)
+            revision = revision or response.header.revision
+            if not response.more:
                 return Listing(revision, tuple(entries))
-            key = answer.kvs[-1].key + b"\0"
+            key = response.kvs[-1].key + b"\0"
 
     async def put(self, key: str, value: bytes, lease: int = NO_LEASE) -> int:
         """Set a key."""
         request = pb.PutRequest(key=key_bytes(key), value=value, lease=lease)
-        answer = await self._connection.call(api.PUT, request)
-        return int(answer.header.revision)
+        response = await self._connection.call(api.PUT, request)
+        return int(response.header.revision)
 
     async def delete(self, key: str) -> bool:
         """Delete a key."""
-        answer = await self._connection.call(api.DELETE, pb.DeleteRangeRequest(key=key_bytes(key)))
-        return bool(answer.deleted)
+        response = await self._connection.call(api.DELETE, pb.DeleteRangeRequest(key=key_bytes(key)))
+        return bool(response.deleted)
 
     async def transact(self, conditions: Sequence[Unchanged], changes: Sequence[Put | Delete]) -> bool:
         """Apply all changes as one revision if all conditions hold."""
@@ -83,19 +83,19 @@ class EtcdMetadata:
             compare=[_compare(condition) for condition in conditions],
             success=[_operation(change) for change in changes],
         )
-        answer = await self._connection.call(api.TXN, request)
-        return bool(answer.succeeded)
+        response = await self._connection.call(api.TXN, request)
+        return bool(response.succeeded)
 
     async def grant(self, ttl_s: int) -> int:
         """Create a lease."""
         check_ttl(ttl_s)
-        answer = await self._connection.call(api.GRANT, pb.LeaseGrantRequest(TTL=ttl_s))
-        return int(answer.ID)
+        response = await self._connection.call(api.GRANT, pb.LeaseGrantRequest(TTL=ttl_s))
+        return int(response.ID)
 
     async def keep_alive(self, lease: int) -> None:
         """Renew a lease for its full duration."""
-        answer = await self._connection.first(api.KEEP_ALIVE, pb.LeaseKeepAliveRequest(ID=lease))
-        if answer.TTL <= 0:
+        response = await self._connection.first(api.KEEP_ALIVE, pb.LeaseKeepAliveRequest(ID=lease))
+        if response.TTL <= 0:
             raise LeaseExpiredError(
                 f"etcd at {self._connection.address} has no lease {lease}",
                 "it expired or was revoked: create a new one",

@@ -10,7 +10,7 @@ from grpc.aio import EOF, AioRpcError
 
 from sluicegate.pacing.backoff import Backoff
 from sluicegate.store.metadata.etcd import sluicegate_etcd_pb2 as pb
-from sluicegate.store.metadata.etcd.channels import WATCH, Connection, first_answer
+from sluicegate.store.metadata.etcd.channels import WATCH, Connection, first_response
 from sluicegate.store.metadata.etcd.etcd_errors import explain, is_stale_login, is_unavailable
 from sluicegate.store.metadata.metadata_store import CompactedError, Entry, Event
 from sluicegate.store.policy_store import StoreError
@@ -55,8 +55,8 @@ class Watch:
                 call = self._connection.stream(WATCH)
                 await self._create(call)
                 self._retries.reset()
-                while (answer := await call.read()) is not EOF:
-                    for batch in self._batches_in(answer):
+                while (response := await call.read()) is not EOF:
+                    for batch in self._batches_in(response):
                         yield batch
             except AioRpcError as error:
                 self._raise_if_permanent(error)
@@ -82,20 +82,20 @@ class Watch:
         """
         create = pb.WatchCreateRequest(key=self._key, range_end=self._end, start_revision=max(1, self._after))
         async with asyncio.timeout(self._connection.address.timeout_s):
-            answer = await first_answer(call, pb.WatchRequest(create_request=create))
-        self._raise_if_cancelled(answer)
+            response = await first_response(call, pb.WatchRequest(create_request=create))
+        self._raise_if_cancelled(response)
         self._login_is_new = False
-        if answer.header.revision < self._after:
+        if response.header.revision < self._after:
             raise CompactedError(
-                f"etcd at {self._connection.address} is at revision {answer.header.revision}, "
+                f"etcd at {self._connection.address} is at revision {response.header.revision}, "
                 f"before {self._after}: it was restored from a backup",
                 "list again and watch from there",
             )
 
-    def _batches_in(self, answer: pb.WatchResponse) -> list[Batch]:
-        self._raise_if_cancelled(answer)
+    def _batches_in(self, response: pb.WatchResponse) -> list[Batch]:
+        self._raise_if_cancelled(response)
         batches = []
-        for revision, events in groupby(answer.events, lambda event: event.kv.mod_revision):
+        for revision, events in groupby(response.events, lambda event: event.kv.mod_revision):
             if revision > self._after:
                 self._after = revision
                 batches.append(tuple(self._event(event) for event in events))
@@ -106,19 +106,19 @@ class Watch:
         deleted = event.type == pb.WatchEvent.DELETE
         return Event(entry.key, entry.modified, None if deleted else entry)
 
-    def _raise_if_cancelled(self, answer: pb.WatchResponse) -> None:
+    def _raise_if_cancelled(self, response: pb.WatchResponse) -> None:
         """Raise the cause if etcd has cancelled the watch."""
         address = self._connection.address
-        if answer.compact_revision:
+        if response.compact_revision:
             raise CompactedError(
-                f"etcd at {address} compacted the changes up to revision {answer.compact_revision}, "
+                f"etcd at {address} compacted the changes up to revision {response.compact_revision}, "
                 f"but the watch is at {self._after}",
                 "list again and watch from there",
             )
-        if not answer.canceled:
+        if not response.canceled:
             return
         if (
-            "permission denied" in answer.cancel_reason
+            "permission denied" in response.cancel_reason
             and not self._login_is_new
             and address.user is not None
         ):
@@ -126,9 +126,9 @@ class Watch:
             self._connection.forget_login()
             self._login_is_new = True
             raise TimeoutError
-        if "no leader" in answer.cancel_reason:
+        if "no leader" in response.cancel_reason:
             raise TimeoutError
-        raise StoreError(f"etcd at {address} ended a watch ({answer.cancel_reason})", "see its log")
+        raise StoreError(f"etcd at {address} ended a watch ({response.cancel_reason})", "see its log")
 
     def _raise_if_permanent(self, error: AioRpcError) -> None:
         if is_stale_login(error) and self._connection.address.user is not None and not self._login_is_new:

@@ -77,7 +77,7 @@ class Assignments:
     async def _metadata(self, topic: str) -> TopicMetadata:
         """The metadata of a topic; asks the store once if the cache lacks it."""
         cache, wanted = self._cluster.view.durable, [keys.topic_key(topic, part) for part in PARTS]
-        while not await cache.holds(wanted, self._wait_s):
+        while not await cache.has(wanted, self._wait_s):
             try:
                 listing = await self._store.list(f"{keys.topic_key(topic)}/")
             except StoreError as error:

@@ -65,7 +65,7 @@ class PrefixCache:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def holds(self, keys: Iterable[str], within_s: float) -> bool:
+    async def has(self, keys: Iterable[str], within_s: float) -> bool:
         """Wait until the copy has all of some keys.
 
         :param within_s: how long at most.

@@ -141,7 +141,7 @@ class StoredCluster(Cluster):
 class StoredNode(Node):
     """One broker of a stored cluster, as its services see it."""
 
-    def place(self, name: str, context: Context) -> tuple[bool, str, str] | None:
+    def served_by(self, name: str, context: Context) -> tuple[bool, str, str] | None:
         """Where the store says that a topic is served."""
         cluster = self.cluster
         if not isinstance(cluster, StoredCluster):

@@ -91,8 +91,8 @@ class Membership:
                 f"{self.key} is held by another broker: {entry.value[:200]!r}", "give each its own id"
             )
         lease = await self.store.grant(self.ttl_s)
-        held = Unchanged(self.key, entry.modified if entry is not None else 0)
-        if not await self.store.transact([held], [Put(self.key, self.value, lease)]):
+        unchanged = Unchanged(self.key, entry.modified if entry is not None else 0)
+        if not await self.store.transact([unchanged], [Put(self.key, self.value, lease)]):
             await self.store.revoke(lease)
             raise StoreError(f"{self.key} has changed meanwhile", "it is tried again")
         self._lease = lease

@@ -173,18 +173,19 @@ class Consumer:
         return TAKEN
 
     def _append(self, chunks: Iterable[Withheld]) -> None:
-        """Withhold chunks in their turn that have waited for others."""
+        """Withhold chunks in their order that have waited for others."""
         for item in chunks:
             self.permits.grant(self._queue.append_held(item) - item.messages)
 
     def _arrived(
         self, gate: Gate, data: bytes, start: int, stop: int, head: MessageHead, now_ns: int
     ) -> Handled:
-        """Handle a message in its turn; PASS if it passes unchanged."""
+        """Handle a message in its order; PASS if it passes unchanged."""
         messages = head.messages
         # All non-persistent messages have the id 0:0, and none is ever redelivered.
         entry = (head.ledger_id, head.entry_id) if self.subscriber.reliable else (0, next(self._numbers))
         if self.watch.acknowledgements:
+            # The broker sends an entry again only once it is no longer with a consumer.
             self._acknowledge(gate, self._unacked.forget(entry), now_ns)
         dates = self._dates(gate, data, head, entry, now_ns)
         if not self._queue:
@@ -225,9 +226,9 @@ class Consumer:
         """The client reports what is wrong with it; from here on the number of permits is unknown."""
         self._shared.count(PulsarEvent.UNREADABLE_MESSAGE_PASSED)
         self.permits.lose_count()
-        return self.in_turn(data, start, stop)
+        return self.in_order(data, start, stop)
 
-    def in_turn(self, data: bytes, start: int, stop: int) -> Handled:
+    def in_order(self, data: bytes, start: int, stop: int) -> Handled:
         """A frame that must not overtake messages; PASS if it passes unchanged."""
         if not self._queue:
             return PASS
@@ -315,6 +316,7 @@ class Consumer:
             self._connection.wait(Until(at_ns), self._woken)
 
     def _woken(self, now_ns: int, answer: object) -> None:
+        # Timers are not cancelled: those that an earlier one replaced still call.
         if 0 < self._wakes_ns <= now_ns:
             self._wakes_ns = 0
             self.pump(now_ns)

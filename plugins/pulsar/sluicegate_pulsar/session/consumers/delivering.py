@@ -82,6 +82,7 @@ class Delivering:
         gates = self._shared.gates
         most = gates.compiled + _COMPILED_PER_SLICE
         for consumer in list(self.consumers.values()):
+            # It may have been closed, and its id taken again, while other clients had their turn.
             if self.consumers.get(consumer.subscriber.id) is consumer:
                 consumer.policies_changed(turn.now_ns)
             if gates.compiled >= most:
@@ -150,6 +151,7 @@ class Delivering:
             return PASS if passes else TAKEN
 
         self._connection.requests.expect(request_id, answered)
+        # Counted, as a client may reopen the id and overflow again before the broker has answered.
         self._closing[consumer_id] = self._closing.get(consumer_id, 0) + 1
 
     def _overfull(self, consumer: Consumer, now_ns: int) -> None:
@@ -203,7 +205,7 @@ class Delivering:
         if consumer is None:
             return PASS
         try:
-            return consumer.in_turn(data, start, stop)
+            return consumer.in_order(data, start, stop)
         except OverfullError:
             self._overfull(consumer, now_ns)
             return TAKEN

@@ -11,7 +11,7 @@ from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.shared.shared import Shared
 
 OVERHEAD: Final = 300
-"""Bytes that a withheld frame takes besides its own: what was read of it, and its places in the queue."""
+"""Bytes that a withheld frame takes besides its own: what was read of it, and its entries in the queue."""
 _MOST_REPLACED = 1_000
 """Replaced frames that may stay in the queue, in addition to as many as there are others."""
 
@@ -27,7 +27,7 @@ class Withheld:
     frame: bytes
     """Empty once the broker has sent the same entry again."""
     entry: Entry | None
-    """None for a frame that is no message and only keeps its place."""
+    """None for a frame that is no message and only keeps its position in the queue."""
     messages: int = 0
     """Permits that the broker counts for it."""
     payload_bytes: int = 0

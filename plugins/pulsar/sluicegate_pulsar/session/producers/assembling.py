@@ -3,11 +3,11 @@
 On Shared subscriptions brokers deliver each chunk at its own time, and at once where that has passed before
 they store it; consumers drop a message whose chunks come in another order. So the gateway buffers the chunks
 of a message until the last has arrived. All of them then get a delivery time that lies ahead of the moment in
-which the broker will have stored them. What the producer sends meanwhile keeps its place behind them.
+which the broker will have stored them. What the producer sends meanwhile stays behind them.
 
 Clients send all chunks of a message at once, as far as they have room for pending messages. A client that
-waits for receipts between chunks (Java with `blockIfQueueFull` and fewer places than chunks) gets an error
-after `max_hold`.
+waits for receipts between chunks (Java with `blockIfQueueFull` and room for fewer messages than chunks) gets
+an error after `max_hold`.
 """
 
 from collections import deque
@@ -66,7 +66,7 @@ class Assembling:
 
     :param shared: the front's state.
     :param connection: where they come from.
-    :param finish: called with each message in its turn, once it is released.
+    :param finish: called with each message in order, once it is released.
     :param txn_waits: called with the transaction of a message that is buffered.
     :param txn_left: called with it when the message is released.
     """

@@ -132,6 +132,7 @@ class Producing:
         """The broker has answered a message; refusals queued after it may be due now."""
         # <hot> Runs for every message.
         producer_id = producer_of(data, start, stop)
+        # Receipts still come for a producer whose close the broker has not answered.
         producer = self._live.get(producer_id) or self._leaving.get(producer_id)
         if producer is None:
             return PASS

@@ -144,7 +144,7 @@ class PublishQueues:
         if txn not in self._txns:
             return PASS
         self._connection.memory.keep(stop - start + FRAME_OVERHEAD)
-        self._txns.hold(txn, data[start:stop])
+        self._txns.keep(txn, data[start:stop])
         return TAKEN
 
     def waits(self, txn: Txn) -> None:

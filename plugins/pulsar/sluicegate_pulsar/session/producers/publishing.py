@@ -200,12 +200,12 @@ class Publishing:
                 producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)
             if metadata is not None and metadata.is_chunk:
                 self.assembling.lose(producer, metadata.uuid, text, now_ns)
-            self._refuse_in_turn(producer, sent.head, metadata, text, now_ns)
+            self._refuse_in_order(producer, sent.head, metadata, text, now_ns)
             return TAKEN
         if metadata is not None and metadata.is_chunk:
             lost_text = self.assembling.lost(producer, metadata, now_ns)
             if lost_text:
-                self._refuse_in_turn(producer, sent.head, metadata, lost_text, now_ns)
+                self._refuse_in_order(producer, sent.head, metadata, lost_text, now_ns)
                 return TAKEN
             producer.chunking.sizes.passed(metadata, sent.head.payload_size)
         rule = producer.gate.delay
@@ -312,9 +312,9 @@ class Publishing:
     def _refuse_piece(
         self, producer: Producer, sent: Sent, metadata: MetadataHead | None, now_ns: int
     ) -> None:
-        self._refuse_in_turn(producer, sent.head, metadata, producer.chunking.refused_text, now_ns)
+        self._refuse_in_order(producer, sent.head, metadata, producer.chunking.refused_text, now_ns)
 
-    def _refuse_in_turn(
+    def _refuse_in_order(
         self, producer: Producer, head: SendHead, metadata: MetadataHead | None, text: str, now_ns: int
     ) -> None:
         """Refuse a message after those that are buffered with chunks."""
@@ -367,6 +367,7 @@ class Publishing:
                 yield from self._forward_first(producer, decision, turn)
                 decision = None
         finally:
+            # Closed while it waited: an entry left in the rate's queue would hold up those behind it.
             if producer.operation.waiter is not None:
                 self.gate(producer, turn.now_ns).abandon(producer.operation, turn.now_ns)
             self.queues.cut(producer, 0)
@@ -384,6 +385,7 @@ class Publishing:
                     self.queues.cut(producer, 1)
             while not self._connection.may_go_on():
                 yield TURN
+            # Policies may have changed while it waited, and with them the gate that decides.
             self.gate(producer, turn.now_ns)
             if producer.size_limit != limit:  # it may be lowered while the message waits
                 limit = producer.size_limit

@@ -29,8 +29,8 @@ class Transactions:
         """Count one more waiting message of a transaction."""
         self._waiting[txn] += 1
 
-    def hold(self, txn: Txn, frame: bytes) -> None:
-        """Hold the end of a transaction with waiting messages."""
+    def keep(self, txn: Txn, frame: bytes) -> None:
+        """Keep the end of a transaction with waiting messages."""
         self._ends.setdefault(txn, []).append(frame)
 
     def left(self, txn: Txn) -> list[bytes]:

@@ -206,7 +206,7 @@ class Waiting:
     def _decided(self, request: Request, gate: Gate | None, now_ns: int) -> None:
         """A request that was held is decided."""
         self._let_go(request)
-        frame = request.frame
+        frame = request.frame  # read before `forwarded` forgets it
         if self._settled(request, gate, now_ns):
             self._connection.send_up(frame)
 
@@ -223,6 +223,7 @@ class Waiting:
         """
 
         def answered(response: pb.BaseCommand, now_ns: int) -> Handled:
+            # By now another request may be awaited under this number: the client has closed and reopened.
             if self._asked.get(request.number) is awaited:
                 del self._asked[request.number]
             return on_response(response, now_ns)

@@ -173,6 +173,7 @@ class Requests:
 
     def _check_room(self) -> None:
         """Read from the client again once few enough responses are awaited."""
+        # At half, so that a client at its limit does not stop and resume with each response.
         if self._is_full and len(self._requests) <= self._most // 2:
             self._is_full = False
             self._reading.resume()

@@ -26,7 +26,7 @@ from sluicegate_reports.jobs import follow_sums
 from sluicegate_reports.jobs.compare import compare_run
 from sluicegate_reports.jobs.follow import FollowError, findings, follow
 from sluicegate_reports.model.listing import listing
-from sluicegate_reports.model.places import Place, PlaceError, place
+from sluicegate_reports.model.locations import Location, LocationError, locate
 from sluicegate_reports.model.results import from_json
 from sluicegate_reports.model.runs import measured_as, read_run, write_run
 from sluicegate_reports.runner.brokers.jars import S3, classpath
@@ -93,12 +93,12 @@ def near(spark: SparkSession, keys: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def put(folder: Path, target: str) -> Place:
+def put(folder: Path, target: str) -> Location:
     """Copy a folder into the store."""
-    there = place(f"s3://bucket/{target}")
-    for file in place(folder).files():
-        copy = Place(f"{there}/{file.place.relative_to(place(folder))}")
-        copy.write_bytes(file.place.read_bytes())
+    there = locate(f"s3://bucket/{target}")
+    for file in locate(folder).files():
+        copy = Location(f"{there}/{file.location.relative_to(locate(folder))}")
+        copy.write_bytes(file.location.read_bytes())
     return there
 
 
@@ -108,9 +108,9 @@ def test_a_log_in_a_store_is_followed_and_a_call_may_end_at_any_time(
     monkeypatch.setattr(follow_sums, "MERGED_AT_ONCE", 2)
     put_file(tmp_path, 0)
     put_file(tmp_path, 1)
-    log, state = put(tmp_path, "log"), place("s3a://bucket/state")
+    log, state = put(tmp_path, "log"), locate("s3a://bucket/state")
     with monkeypatch.context() as patch:
-        patch.setattr(Place, "remove", lambda self: pytest.fail(f"{self} was removed"))
+        patch.setattr(Location, "remove", lambda self: pytest.fail(f"{self} was removed"))
         with pytest.raises(pytest.fail.Exception, match="batch-0"):
             follow(log, state, files_per_batch=1)
     again = follow(log, state, files_per_batch=1)
@@ -119,7 +119,7 @@ def test_a_log_in_a_store_is_followed_and_a_call_may_end_at_any_time(
     put(tmp_path / "new", "log")
     then = follow(log, state)
     assert (then.new_batches, findings(then).summary) == (1, "9 decisions, of them 3 refused or dropped.")
-    assert [file.place.name for file in state.files()] == ["batch-0-1.parquet", "batch-2.parquet"]
+    assert [file.location.name for file in state.files()] == ["batch-0-1.parquet", "batch-2.parquet"]
     torn = log / "run=r/system=kafka/part-torn.parquet"
     torn.write_bytes(b"PAR1 and no end")
     with pytest.raises(FollowError, match=r"s3a://bucket/log/.*part-torn.parquet is damaged"):
@@ -141,27 +141,29 @@ def test_damaged_files_in_a_store_are_named(near: SparkSession, tmp_path: Path) 
 
 def test_a_store_that_fails_midway_is_named(near: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is listed and then refused is no damaged one: what is left would give other figures."""
-    log = place("s3a://bucket/failing")
+    log = locate("s3a://bucket/failing")
     (log / "run=r/system=kafka/part-1.parquet").write_bytes(b"PAR1")
 
-    def refuse(self: Place) -> bytes:
+    def refuse(self: Location) -> bytes:
         raise OSError("AWS Error SLOW_DOWN during GetObject operation: reduce your request rate")
 
-    monkeypatch.setattr(Place, "read_bytes", refuse)
-    with pytest.raises(PlaceError, match=r"cannot read s3a://bucket/failing/.*part-1.parquet: .*SLOW_DOWN"):
+    monkeypatch.setattr(Location, "read_bytes", refuse)
+    with pytest.raises(
+        LocationError, match=r"cannot read s3a://bucket/failing/.*part-1.parquet: .*SLOW_DOWN"
+    ):
         read_decisions(log)
-    monkeypatch.setattr(Place, "files", refuse)
-    with pytest.raises(PlaceError, match=r"cannot list s3a://bucket/failing: .*SLOW_DOWN"):
+    monkeypatch.setattr(Location, "files", refuse)
+    with pytest.raises(LocationError, match=r"cannot list s3a://bucket/failing: .*SLOW_DOWN"):
         read_decisions(log)
 
 
 def test_a_file_appears_in_a_store_only_when_complete(keys: Mapping[str, str]) -> None:
-    target, half = place("s3a://bucket/out/report.md"), cast("bytes", "half")
+    target, half = locate("s3a://bucket/out/report.md"), cast("bytes", "half")
     with pytest.raises(TypeError), target.written() as file:
         file.write(half)
     assert not target.exists()
     target.write_bytes(b"all")
-    assert (target.read_bytes(), [file.place.name for file in target.parent.files()]) == (
+    assert (target.read_bytes(), [file.location.name for file in target.parent.files()]) == (
         b"all",
         ["report.md"],
     )
@@ -170,10 +172,10 @@ def test_a_file_appears_in_a_store_only_when_complete(keys: Mapping[str, str]) -
 def test_a_log_is_compacted_into_a_store(keys: Mapping[str, str], tmp_path: Path) -> None:
     put_file(tmp_path, 0)
     put_file(tmp_path, 1)
-    copy = place("s3a://bucket/copy")
+    copy = locate("s3a://bucket/copy")
     assert (compact(tmp_path, copy).rows, compact(tmp_path, copy).rows) == (6, 0)
     (gathered,) = copy.files()
-    assert gathered.place.parent.relative_to(copy) == "run=r/system=kafka/date=2026-11-21"
+    assert gathered.location.parent.relative_to(copy) == "run=r/system=kafka/date=2026-11-21"
     assert (record(copy), record(copy)) == (Recorded(1, 0), Recorded(0, 0))
     options = {"allow_http": "true"}
     assert DeltaTable(copy.url, storage_options=options).to_pyarrow_dataset().count_rows() == 6
@@ -181,7 +183,7 @@ def test_a_log_is_compacted_into_a_store(keys: Mapping[str, str], tmp_path: Path
     assert compact(copy, tmp_path / "back").rows == 6
 
 
-def compared(command: list[str], report: Place, **further: str) -> str:
+def compared(command: list[str], report: Location, **further: str) -> str:
     """Results of the job, as a process of its own finds them and puts them into the store."""
     done = subprocess.run(
         [*command, "report", "compare", "s3a://bucket/run", "--out", str(report)],
@@ -223,8 +225,8 @@ def test_the_results_are_the_same_wherever_the_job_runs(
     app = tmp_path / "sluicegate_app.py"
     app.write_text(_SUBMITTED)
     command = [*submit, "--master", daemons.CLUSTER, str(app)]
-    on_cluster = compared(command, place("s3a://bucket/cluster.json"), SPARK_HOME=str(daemons.BIN.parent))
+    on_cluster = compared(command, locate("s3a://bucket/cluster.json"), SPARK_HOME=str(daemons.BIN.parent))
     command, remote = [sys.executable, "-c", _SUBMITTED], daemons.connect(near)
-    connected = compared(command, place("s3a://bucket/connect.json"), SPARK_REMOTE=remote)
+    connected = compared(command, locate("s3a://bucket/connect.json"), SPARK_REMOTE=remote)
     assert len(here.matrix) >= len(kinds)
     assert from_json(on_cluster) == here == from_json(connected)

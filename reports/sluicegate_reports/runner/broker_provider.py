@@ -24,7 +24,7 @@ _PULSAR_LABEL = "in-memory reference broker, not Pulsar"
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class BrokerProvider:
     """Reaches or starts each broker.
 
     `given` has addresses by system, and the admin APIs as `pulsar-admin` and `danube-admin`. A broker that is

@@ -8,7 +8,7 @@ do, such as from `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. `file://` is a path
 import importlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -30,13 +30,13 @@ _OF_HADOOP = ("hdfs", "viewfs")
 _UNFINISHED = ".{}.unfinished"
 
 
-class PlaceError(OSError):
+class LocationError(OSError):
     """A store is unreachable or refuses access; the message says which, why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """A file or a folder. Made by `place`."""
+class Location:
+    """A file or a folder. Made by `locate`."""
 
     url: str
     """As Spark takes it: a path of this machine, or a URL without a slash at its end."""
@@ -44,8 +44,8 @@ class Place:
     def __str__(self) -> str:
         return self.url
 
-    def __truediv__(self, name: str) -> "Place":
-        return Place(f"{self.url.rstrip('/')}/{name}")
+    def __truediv__(self, name: str) -> "Location":
+        return Location(f"{self.url.rstrip('/')}/{name}")
 
     @property
     def is_local(self) -> bool:
@@ -73,15 +73,15 @@ class Place:
         return PurePosixPath(self.url).suffix
 
     @property
-    def parent(self) -> "Place":
+    def parent(self) -> "Location":
         """The folder that it is in."""
-        return Place(str(self.path.parent) if self.is_local else self.url.rpartition("/")[0])
+        return Location(str(self.path.parent) if self.is_local else self.url.rpartition("/")[0])
 
-    def absolute(self) -> "Place":
+    def absolute(self) -> "Location":
         """Its absolute form, independent of the working directory."""
-        return Place(str(self.path.absolute())) if self.is_local else self
+        return Location(str(self.path.absolute())) if self.is_local else self
 
-    def relative_to(self, folder: "Place") -> str:
+    def relative_to(self, folder: "Location") -> str:
         """Its path from a folder above it."""
         return self.url.removeprefix(folder.url.rstrip("/")).lstrip("/")
 
@@ -96,7 +96,7 @@ class Place:
         infos = store.get_file_info(fs.FileSelector(inner, allow_not_found=True, recursive=True))
         root = self.url.rstrip("/")
         return sorted(
-            File(Place(f"{root}/{info.path[len(inner.rstrip('/')) :].lstrip('/')}"), info.size)
+            File(Location(f"{root}/{info.path[len(inner.rstrip('/')) :].lstrip('/')}"), info.size)
             for info in infos
             if info.type == fs.FileType.File
         )
@@ -176,40 +176,40 @@ class Place:
 class File:
     """A file that was listed."""
 
-    place: Place
+    location: Location
     size: int
     """In bytes."""
 
 
-Location: TypeAlias = str | os.PathLike[str] | Place
-"""How a place may be given."""
+LocationLike: TypeAlias = str | os.PathLike[str] | Location
+"""How a location may be given."""
 
 
-def place(location: Location) -> Place:
+def locate(location: LocationLike) -> Location:
     """What a path or a URL names.
 
     :param location: a path of this machine, or a URL.
     """
-    if isinstance(location, Place):
+    if isinstance(location, Location):
         return location
     text = os.fspath(location)
     match = _URL.fullmatch(text)
     if match is None:
-        return Place(text)
+        return Location(text)
     scheme, rest = match[1].lower(), match[2]
     if scheme == "file":
-        return Place(str(Path(unquote(urlsplit(text).path))))
+        return Location(str(Path(unquote(urlsplit(text).path))))
     # Hadoop knows S3 by this name only.
-    return Place(f"{'s3a' if scheme in _S3 else scheme}://{rest.rstrip('/')}")
+    return Location(f"{'s3a' if scheme in _S3 else scheme}://{rest.rstrip('/')}")
 
 
-def spark_settings(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def spark_settings() -> dict[str, str]:
     """Settings for a Spark that is started here, so that its `s3a://` reaches the same store as Arrow's `s3://`.
 
     Hadoop reads access keys from the environment itself, but not a custom endpoint.
     """
-    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
-    region = environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     settings = {"spark.hadoop.fs.s3a.endpoint.region": region} if region else {}
     if endpoint:
         settings["spark.hadoop.fs.s3a.endpoint"] = endpoint
@@ -239,7 +239,7 @@ def _local() -> "fs.FileSystem":
 def _opened(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
     """A store, and the path of its root.
 
-    :raises PlaceError: if no installed library reaches it.
+    :raises LocationError: if no installed library reaches it.
     """
     import pyarrow as pa
     from pyarrow import fs
@@ -252,7 +252,7 @@ def _opened(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
             store, _ = fs.FileSystem.from_uri(f"{scheme}://{authority}/")
             return store, "/"
     except (pa.ArrowException, OSError, NotImplementedError, ImportError, ValueError) as error:
-        raise PlaceError(f"cannot open {scheme}://{authority}: {one_line(error)}") from None
+        raise LocationError(f"cannot open {scheme}://{authority}: {one_line(error)}") from None
     return _of_fsspec(scheme, authority)
 
 
@@ -262,7 +262,7 @@ def _of_fsspec(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
     try:
         store, base = importlib.import_module("fsspec.core").url_to_fs(f"{scheme}://{authority}/")
     except (ImportError, ValueError, OSError) as error:
-        raise PlaceError(
+        raise LocationError(
             f"cannot open {scheme}://{authority}: {one_line(error)}; s3a, gs, abfss and hdfs come with "
             "Arrow, others by `pip install fsspec` and what fsspec needs for them"
         ) from None
@@ -270,7 +270,7 @@ def _of_fsspec(scheme: str, authority: str) -> "tuple[fs.FileSystem, str]":
 
 
 def one_line(error: BaseException) -> str:
-    """An error of a place, in one line."""
+    """An error of a location, in one line."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return error.strerror
     return (str(error).splitlines() or [type(error).__name__])[0]
