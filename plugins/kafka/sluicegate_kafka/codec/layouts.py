@@ -69,6 +69,7 @@ class Reader:
             return kept
         return at_once(self.slices(cursor, version, **make))
 
+    @guarded_slices
     def slices(self, cursor: Cursor, version: int, **make: Callable[..., object]) -> Slices[list[Any]]:
         """Read one message; yields between two slices.
 
@@ -78,7 +79,16 @@ class Reader:
         :return: what is kept, in the table's order; None for a field that the version does not have.
         :raises ProtocolError: when it is malformed.
         """
-        return _guarded_walk(self._parts(version), cursor, make, [0])
+        kept: list[Any] = []
+        done = [0]
+        for part in self._parts(version):
+            if isinstance(part, list):
+                _add(kept, part, cursor)
+            else:
+                elements = yield from _elements(part, cursor, make, done)
+                if part.is_kept:
+                    kept.append(elements)
+        return kept
 
 
 def _compiled(matches: Iterator[re.Match[str]], version: int) -> list[_Part]:
@@ -138,43 +148,30 @@ def _add(kept: list[Any], steps: list[_Step], cursor: Cursor) -> None:
             kept += value
 
 
-def _walk(parts: list[_Part], cursor: Cursor, make: _Make, done: list[int]) -> Slices[list[Any]]:
-    """What is kept of a message or an entry.
+def _elements(listed: _List, cursor: Cursor, make: _Make, done: list[int]) -> Slices[list[object]]:
+    """The elements of a list.
 
     :param done: how much of the slice, as its only element.
     """
-    kept: list[Any] = []
-    for part in parts:
-        if isinstance(part, list):
-            _add(kept, part, cursor)
-        else:
-            elements = yield from _elements(part, cursor, make, done)
-            if part.is_kept:
-                kept.append(elements)
-    return kept
-
-
-_guarded_walk = guarded_slices(_walk)
-
-
-def _elements(listed: _List, cursor: Cursor, make: _Make, done: list[int]) -> Slices[list[object]]:
-    first = listed.parts[0]
-    steps = first if isinstance(first, list) and len(listed.parts) == 1 else None
-    make_element = make.get(listed.name)
+    name, parts, is_kept, weight = listed
+    make_element = make.get(name)
     elements: list[object] = []
     for _ in range(cursor.array_length()):
-        done[0] += listed.weight
+        done[0] += weight
         if done[0] >= ENTRIES_PER_SLICE:
             done[0] = 0
             yield
         kept: list[Any] = []
-        if steps is not None:
-            _add(kept, steps, cursor)
-        else:
-            kept = yield from _walk(listed.parts, cursor, make, done)
+        for part in parts:  # as in `slices`, without one more generator for each entry
+            if isinstance(part, list):
+                _add(kept, part, cursor)
+            else:
+                inner = yield from _elements(part, cursor, make, done)
+                if part.is_kept:
+                    kept.append(inner)
         if make_element is not None:
             if (element := make_element(*kept)) is not None:
                 elements.append(element)
-        elif listed.is_kept:
+        elif is_kept:
             elements.append(kept[0] if len(kept) == 1 else tuple(kept))
     return elements
