@@ -92,3 +92,22 @@ def test_an_element_of_a_list_is_made_or_left_out() -> None:
 def test_malformed_messages_are_refused(table: str, buffer: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         _read(table, buffer)
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ("", "no field of a layout: ''"),
+        ("number", "no field of a layout: 'number'"),
+        ("number i32,", "no field of a layout: ','"),
+        ("number i32, ", "no field of a layout: ''"),
+        ("number 3 i32", "number is of an unknown kind: '3'"),
+        ("number i24", "number is of an unknown kind: 'i24'"),
+        ("number 4xi32", "number is of an unknown kind: '4xi32'"),
+        ("numbers [number i32", "numbers has no end"),
+        ("number i32]", "no field of a layout: ']'"),
+    ],
+)
+def test_a_malformed_table_is_refused_when_it_is_made(table: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Reader(table)

@@ -1,30 +1,40 @@
-"""Layouts as tables, and the walk that skips, keeps or marks their fields; for messages off the hot path.
+"""Layouts of messages as tables, and the walk that reads by them; for messages off the hot path.
 
-A table names fields in their order: name, versions unless all have it, kind. A star keeps the value; the kind
-`@` keeps the offset where it stands. A list has the fields of an entry in brackets, behind how much of a
-slice an entry takes unless it is 1; `]@` keeps the offset where an entry ends.
-Example: `error* i16, reason 1+ string?, topics* 0-7 4x[topic* string, partitions_at @, partitions i32s]`.
+A table names a message's fields in their order. OffsetCommit's response:
+`throttle_ms 3+ i32, topics* [topic* string, partitions* [index i32, error* i16]]`.
+
+| part | meaning |
+|---|---|
+| `name` | skip the value |
+| `name*` | keep the value |
+| `3+` or `0-7` | the versions that have the field; without it, all |
+| `i8` `i16` `u16` `i32` `i64` `uuid` | a number, or the 16 bytes of an id |
+| `string` `string?` `bytes` `i32s` `tags` | compact in flexible versions; `string?` and `bytes` may be null |
+| `@` | no field: keep the offset of what follows |
+| `[...]` | a list with the fields of an entry; tagged fields at an entry's end are skipped |
+| `[...]@` | also keep the offset where an entry ends |
+| `4x[...]` | an entry takes as much of a slice as four others |
 """
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from sluicegate_kafka.codec.api_keys import NEVER
-from sluicegate_kafka.codec.primitives import Cursor, guarded
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once, guarded_slices
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.primitives import MALFORMED, Cursor
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 
-_Read: TypeAlias = Callable[[Cursor], Any]
-_Step: TypeAlias = tuple[_Read, int]
-"""Reads on; how many values of it are kept: none, one or `_ALL` of a tuple."""
+_Read: TypeAlias = Callable[[Cursor], object]
+_Step: TypeAlias = Callable[[Cursor, list[Any]], object]
+"""Reads on; adds what is kept to the list."""
 _Make: TypeAlias = Mapping[str, Callable[..., object]]
 
 _FIXED: Final = {"i8": "b", "i16": "h", "u16": "H", "i32": "i", "i64": "q", "uuid": "16s"}
-_ALL = 2
 _READ: Final[Mapping[str, _Read]] = {
     "string": Cursor.string,
     "string?": Cursor.nullable_string,
@@ -34,42 +44,49 @@ _READ: Final[Mapping[str, _Read]] = {
     "@": attrgetter("at"),
 }
 _SKIP: Final[Mapping[str, _Read]] = {**_READ, "i32s": lambda cursor: cursor.skip(4 * cursor.array_length())}
-_ABSENT: Final[_Step] = (lambda cursor: None, 1)
-_FIELD = re.compile(r"(\w+)(\*?) (?:(\d+)(?:\+|-(\d+)) )?(?:(\d+)x)?([\w?@]+|\[)|\]")
+_FIELD: Final = re.compile(r"(\w+)(\*?) (?:(\d+)(?:\+|-(\d+)) )?(?:(\d+)x(?=\[))?([\w?@]+|\[)")
+
+
+class _Field(NamedTuple):
+    """A field as its table has it."""
+
+    name: str
+    is_kept: bool
+    versions: range
+    weight: int
+    kind: str
+    entry: "tuple[_Field, ...]"
 
 
 class _List(NamedTuple):
+    """A list in one version."""
+
     name: str
-    parts: "list[_Part]"
     is_kept: bool
     weight: int
+    parts: "list[_Part]"
 
 
-_Part: TypeAlias = list[_Step] | _List
-"""A list, or all steps up to the next one."""
+_Part: TypeAlias = _Step | _List
 
 
 class Reader:
     """Reads messages of one layout.
 
     :param table: its fields, up to the last that is needed.
+    :raises ValueError: when the table is malformed.
     """
 
     def __init__(self, table: str) -> None:
-        fields = table.replace("]", ", tags tags]").replace("]@", ", end @]")
-        self._parts = cache(lambda version: _compiled(_FIELD.finditer(fields), version))
+        fields, rest = _parsed(table.replace("]", ", tags tags]").replace("]@", ", end @]"))
+        if rest:
+            raise ValueError(f"no field of a layout: {rest!r}")
+        self._parts = cache(lambda version: _compiled(fields, version))
 
-    @guarded
     def read(self, cursor: Cursor, version: int, **make: Callable[..., object]) -> list[Any]:
         """As `slices`, without a pause."""
-        parts = self._parts(version)
-        if len(parts) == 1 and isinstance(parts[0], list):
-            kept: list[Any] = []
-            _add(kept, parts[0], cursor)
-            return kept
         return at_once(self.slices(cursor, version, **make))
 
-    @guarded_slices
     def slices(self, cursor: Cursor, version: int, **make: Callable[..., object]) -> Slices[list[Any]]:
         """Read one message; yields between two slices.
 
@@ -81,71 +98,79 @@ class Reader:
         """
         kept: list[Any] = []
         done = [0]
-        for part in self._parts(version):
-            if isinstance(part, list):
-                _add(kept, part, cursor)
-            else:
-                elements = yield from _elements(part, cursor, make, done)
-                if part.is_kept:
-                    kept.append(elements)
+        try:
+            for part in self._parts(version):
+                if isinstance(part, _List):
+                    elements = yield from _elements(part, cursor, make, done)
+                    if part.is_kept:
+                        kept.append(elements)
+                else:
+                    part(cursor, kept)
+        except MALFORMED as error:
+            raise ProtocolError(f"truncated or garbled: {error}") from error
         return kept
 
 
-def _compiled(matches: Iterator[re.Match[str]], version: int) -> list[_Part]:
+def _parsed(table: str) -> tuple[tuple[_Field, ...], str]:
+    """The fields of a message or an entry, and the rest of the table after them."""
+    fields: list[_Field] = []
+    while True:
+        match = _FIELD.match(table)
+        if not match:
+            raise ValueError(f"no field of a layout: {table!r}")
+        name, star, since, until, weight, kind = match.groups()
+        rest = table[match.end() :]
+        entry: tuple[_Field, ...] = ()
+        if kind == "[":
+            entry, rest = _parsed(rest)
+            if not rest.startswith("]"):
+                raise ValueError(f"{name} has no end: {table!r}")
+            rest = rest[1:]
+        elif kind not in _FIXED and kind not in _READ:
+            raise ValueError(f"{name} is of an unknown kind: {kind!r}")
+        versions = range(int(since or 0), int(until or NEVER) + 1)
+        fields.append(_Field(name, bool(star) or kind == "@", versions, int(weight or 1), kind, entry))
+        if not rest.startswith(", "):
+            return tuple(fields), rest
+        table = rest[2:]
+
+
+def _compiled(fields: Iterable[_Field], version: int) -> list[_Part]:
     """The parts of a message or an entry; fields of fixed size that stand together are one step."""
     parts: list[_Part] = []
-    for kind, run in groupby(_atoms(matches, version), type):
-        atoms: list[Any] = list(run)
-        if kind is _List:
-            parts += atoms
-            continue
-        steps = [_fixed("".join(atoms))] if kind is str else atoms
-        if parts and isinstance(parts[-1], list):
-            parts[-1] += steps
+    wanted = [field for field in fields if field.is_kept or version in field.versions]
+    for is_fixed, run in groupby(wanted, lambda field: field.kind in _FIXED and version in field.versions):
+        if is_fixed:
+            parts.append(_fixed(run))
         else:
-            parts.append(steps)
+            parts += [_part(field, version) for field in run]
     return parts
 
 
-def _atoms(matches: Iterator[re.Match[str]], version: int) -> Iterator[str | _Step | _List]:
-    """The format of each fixed size, the steps and the lists, up to the bracket that closes the entry."""
-    for match in matches:
-        name, star, since, until, weight, kind = match.groups()
-        if not name:
-            return
-        parts = _compiled(matches, version) if kind == "[" else []
-        is_kept = bool(star) or kind == "@"
-        if not int(since or 0) <= version <= int(until or NEVER):
-            yield from [_ABSENT] * is_kept
-        elif parts:
-            yield _List(name, parts, is_kept, int(weight or 1))
-        elif code := _FIXED.get(kind):
-            yield code if is_kept else f"{struct.calcsize(code)}x"
-        else:
-            yield (_READ[kind], 1) if is_kept else (_SKIP[kind], 0)
+def _part(field: _Field, version: int) -> _Part:
+    """A list, or the step of a field that has no fixed size or is absent."""
+    if version not in field.versions:
+        return lambda cursor, kept: kept.append(None)
+    if field.kind == "[":
+        return _List(field.name, field.is_kept, field.weight, _compiled(field.entry, version))
+    if not field.is_kept:
+        skip = _SKIP[field.kind]
+        return lambda cursor, kept: skip(cursor)
+    read = _READ[field.kind]
+    return lambda cursor, kept: kept.append(read(cursor))
 
 
-def _fixed(code: str) -> _Step:
+def _fixed(fields: Iterable[_Field]) -> _Step:
     """One step for fields of fixed size that stand together."""
-    packed = struct.Struct(f">{code}")
+    codes = [_FIXED[f.kind] if f.is_kept else f"{struct.calcsize(_FIXED[f.kind])}x" for f in fields]
+    packed = struct.Struct(">" + "".join(codes))
     unpack, size = packed.unpack_from, packed.size
 
-    def read(cursor: Cursor) -> tuple[Any, ...]:
-        values = unpack(cursor.buffer, cursor.at)
+    def step(cursor: Cursor, kept: list[Any]) -> None:
+        kept += unpack(cursor.buffer, cursor.at)
         cursor.at += size
-        return values
 
-    return read, _ALL
-
-
-def _add(kept: list[Any], steps: list[_Step], cursor: Cursor) -> None:
-    """Read fields that stand together, and add what is kept."""
-    for read, count in steps:
-        value = read(cursor)
-        if count == 1:
-            kept.append(value)
-        elif count:
-            kept += value
+    return step
 
 
 def _elements(listed: _List, cursor: Cursor, make: _Make, done: list[int]) -> Slices[list[object]]:
@@ -153,7 +178,7 @@ def _elements(listed: _List, cursor: Cursor, make: _Make, done: list[int]) -> Sl
 
     :param done: how much of the slice, as its only element.
     """
-    name, parts, is_kept, weight = listed
+    name, is_kept, weight, parts = listed
     make_element = make.get(name)
     elements: list[object] = []
     for _ in range(cursor.array_length()):
@@ -163,12 +188,12 @@ def _elements(listed: _List, cursor: Cursor, make: _Make, done: list[int]) -> Sl
             yield
         kept: list[Any] = []
         for part in parts:  # as in `slices`, without one more generator for each entry
-            if isinstance(part, list):
-                _add(kept, part, cursor)
-            else:
+            if isinstance(part, _List):
                 inner = yield from _elements(part, cursor, make, done)
                 if part.is_kept:
                     kept.append(inner)
+            else:
+                part(cursor, kept)
         if make_element is not None:
             if (element := make_element(*kept)) is not None:
                 elements.append(element)
