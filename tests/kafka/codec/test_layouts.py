@@ -12,6 +12,7 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import response_body
 from sluicegate_kafka.codec.layouts import Reader
 from sluicegate_kafka.codec.primitives import Cursor
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE
 
 METADATA = (
     "throttle_ms 3+ i32, brokers [node i32, host string, port i32, rack 1+ string?], cluster 2+ string?, "
@@ -19,7 +20,6 @@ METADATA = (
     "partitions* [error i16, partition* i32, leader i32, epoch 7+ i32, replicas* i32s, in_sync i32s, "
     "offline 5+ i32s], topic_rights 8+ i32], cluster_rights 8-10 i32, error 13+ i16, tags tags, end @"
 )
-EVERYTHING = Reader(METADATA)
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -28,7 +28,7 @@ EVERYTHING = Reader(METADATA)
 def test_a_message_is_read_to_its_end(version: int, data: st.DataObject) -> None:
     entity = data.draw(entities(response_schema(ApiKey.METADATA, version)))
     frame = response_frame(entity)
-    topics, end = EVERYTHING.read(response_body(frame, ApiKey.METADATA, version), version)
+    topics, end = Reader(METADATA).read(response_body(frame, ApiKey.METADATA, version), version)
     assert end == len(frame)
     assert topics == [
         (topic.name, [(part.partition_index, part.replica_nodes) for part in topic.partitions])
@@ -72,6 +72,14 @@ def test_an_element_of_a_list_is_made_or_left_out() -> None:
     assert _read("numbers* [number* i8]", buffer) == [[1, 2, 3]]
     odd = _read("numbers* [number* i8]", buffer, numbers=lambda n: n % 2 or None)
     assert odd == [[1, 1]]
+
+
+@pytest.mark.parametrize(("table", "weight"), [("numbers [number i8]", 1), ("numbers 4x[number i8]", 4)])
+def test_entries_take_as_much_of_a_slice_as_the_table_says(table: str, weight: int) -> None:
+    entries = 2 * ENTRIES_PER_SLICE // weight
+    for count, pauses in ((entries - 1, 1), (entries, 2)):
+        buffer = count.to_bytes(4, "big") + bytes(count)
+        assert sum(1 for _ in Reader(table).slices(Cursor(buffer, 0, flexible=False), 0)) == pauses
 
 
 @pytest.mark.parametrize(
