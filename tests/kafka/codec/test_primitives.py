@@ -132,9 +132,9 @@ def test_an_empty_array_may_end_its_buffer() -> None:
 
 
 def test_numbers_are_signed_and_read_one_behind_the_other() -> None:
-    raw = b"\xff" + b"\xff\xfe" + b"\xff\xff\xff\xfd" + b"\xff" * 7 + b"\xfc"
+    raw = b"\xff\xfe" + b"\xff\xff\xff\xfd"
     cursor = Cursor(b"x" + raw, 1, flexible=False)
-    assert (cursor.i8(), cursor.i16(), cursor.i32(), cursor.i64()) == (-1, -2, -3, -4)
+    assert (cursor.i16(), cursor.i32()) == (-2, -3)
     assert cursor.at == len(raw) + 1
 
 

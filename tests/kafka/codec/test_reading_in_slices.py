@@ -69,6 +69,10 @@ def commit(*partitions: int) -> Any:
     return group_requests.commit_slices(*asked(ApiKey.OFFSET_COMMIT, 2, commit_body(*partitions)))
 
 
+def commit_to_topic(entries: int) -> Any:
+    return commit(entries - 1)  # the topic counts as well
+
+
 def committed(partitions: int) -> Any:
     entries = [struct.pack(">iqhh", 1, 5, -1, 0)] * (partitions - 1)  # the topic counts as well
     return committed_offsets_slices(bytes(4) + array(text("t") + array(*entries)), 1, "g")
@@ -107,7 +111,8 @@ def coordinators(fives: int) -> Any:
 
 
 def refused(partitions: int) -> Any:
-    frame = bytes(4) + array(text("t") + array(*[struct.pack(">ih", 1, 44)] * partitions))
+    entries = [struct.pack(">ih", 1, 44)] * (partitions - 1)  # the topic counts as well
+    frame = bytes(4) + array(text("t") + array(*entries))
     return group_responses.refused_topics_slices(frame, ApiKey.OFFSET_COMMIT, 2)
 
 
@@ -146,7 +151,7 @@ def answered(*partitions: int) -> Any:
 @pytest.mark.parametrize(
     "read",
     [
-        commit, committed, committed_to_topics, committed_by_groups, refused, assigned, assignors,
+        commit_to_topic, committed, committed_to_topics, committed_by_groups, refused, assigned, assignors,
         assigned_by_heartbeat, named, quorum_topics, quorum_partitions, coordinators,
     ],
     ids=lambda read: read.__name__,
@@ -184,7 +189,7 @@ def test_partitions_to_fetch_are_read_in_slices(
 
 @pytest.mark.parametrize(
     ("partitions", "slices"),
-    [([999], 0), ([1_000], 1), ([1_001], 2), ([2_001], 4), ([600, 600], 1)],
+    [([998], 0), ([999], 1), ([1_000], 1), ([1_001], 2), ([2_001], 4), ([600, 600], 1)],
 )
 def test_a_commit_is_refused_in_slices(partitions: list[int], slices: int) -> None:
     """First it is read again, then the answer is made."""

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import response_body
+from sluicegate_kafka.codec.layouts import Reader
 from sluicegate_kafka.codec.primitives import (
     Cursor,
     guarded,
@@ -19,7 +20,7 @@ from sluicegate_kafka.codec.primitives import (
     write_uvarint,
 )
 from sluicegate_kafka.codec.produce_responses import node_endpoints
-from sluicegate_kafka.codec.slices import Slices, guarded_slices
+from sluicegate_kafka.codec.slices import Slices
 
 Address: TypeAlias = tuple[str, int]
 """Host and port."""
@@ -29,9 +30,21 @@ shall not see."""
 
 _NO_ENTITY: Final = -1
 """Node id of an unknown coordinator; its address is empty."""
+_NODE_BYTES = 4
 _FIND_COORDINATOR_BATCHED = 4
-_ADDRESSES_PER_SLICE = 200
-"""Coordinators that are read in one slice, some 6 us each; a client may ask for half a million."""
+_BROKER = "start @, node* i32, host* string, port* i32, address_end @, rack"
+_METADATA = Reader(f"throttle_ms 3+ i32, brokers_at @, brokers* [{_BROKER} 1+ string?]@")
+_CLUSTER = Reader(
+    "throttle_ms i32, error i16, message string?, endpoint_type 1+ i8, cluster string, controller i32, "
+    f"brokers_at @, brokers* [{_BROKER} string?, fenced 2+ i8]@"
+)
+_ENDPOINTS = Reader(f"brokers_at @, brokers* [{_BROKER} string?]@")
+# An address takes some 6 us, and a client may ask for half a million coordinators.
+_COORDINATORS = Reader(
+    "throttle_ms 1+ i32, error_at 0-3 @, error 0-3 i16, message 1-3 string?, "
+    "start 0-3 @, node* 0-3 i32, host* 0-3 string, port* 0-3 i32, end 0-3 @, coordinators 4+ 5x["
+    "key string, start @, node* i32, host* string, port* i32, end @, error_at @, error i16, message string?]"
+)
 _pack_i32 = struct.Struct(">i").pack
 _pack_i16 = struct.Struct(">h").pack
 
@@ -52,49 +65,28 @@ class _Splice:
         self._parts += (memoryview(self.cursor.buffer)[self._done : start], new)
         self._done = end
 
-    def brokers(self, skip_rest: Callable[[Cursor], None]) -> None:
+    def brokers(self, length_at: int, listed: list[tuple[int, int, str, int, int, int]]) -> None:
         """Replace the addresses in an array of brokers, and leave out those that have none.
 
-        :param skip_rest: skips what stands behind the address of each.
+        :param length_at: where the array begins.
+        :param listed: what `_BROKER` keeps of each.
         """
-        cursor = self.cursor
-        length_at = cursor.at
-        count = cursor.array_length()
-        begin = cursor.at
-        named: dict[int, Address] = {}
-        entries: list[tuple[int, int, int, int, int]] = []
-        for _ in range(count):
-            start, node, address_at = cursor.at, cursor.i32(), cursor.at
-            named[node] = cursor.string(), cursor.i32()
-            address_end = cursor.at
-            skip_rest(cursor)
-            cursor.tags()
-            entries.append((node, start, address_at, address_end, cursor.at))
-        seen = self.map(named)
-        if left_out := sum(node not in seen for node, *_ in entries):
-            self.replace(length_at, begin, write_array_length(count - left_out, cursor.flexible))
-        for node, start, address_at, address_end, end in entries:
+        seen = self.map({node: (host, port) for _, node, host, port, *_ in listed})
+        if left_out := sum(node not in seen for _, node, *_ in listed):
+            count = write_array_length(len(listed) - left_out, self.cursor.flexible)
+            self.replace(length_at, listed[0][0], count)
+        for start, node, _, _, address_end, end in listed:
             if node in seen:
-                self.replace(address_at, address_end, self._written(seen[node]))
+                self.replace(start + _NODE_BYTES, address_end, self._written(seen[node]))
             else:
                 self.replace(start, end, b"")
 
-    def coordinator(self, error_before: int | None = None) -> None:
-        """Replace the address of the next coordinator; one that must not be known is not available.
-
-        :param error_before: where its error stands; None if it follows the address.
-        """
-        cursor = self.cursor
-        start, node, address_at = cursor.at, cursor.i32(), cursor.at
-        address = cursor.string(), cursor.i32()
-        end = cursor.at
-        error_at = end if error_before is None else error_before
-        if error_before is None:
-            cursor.i16()
+    def coordinator(self, start: int, node: int, host: str, port: int, end: int, error_at: int) -> None:
+        """Replace the address of a coordinator; one that must not be known is not available."""
         if node == _NO_ENTITY:
             return
-        if (seen := self.map({node: address}).get(node)) is not None:
-            self.replace(address_at, end, self._written(seen))
+        if (seen := self.map({node: (host, port)}).get(node)) is not None:
+            self.replace(start + _NODE_BYTES, end, self._written(seen))
             return
         no_coordinator = (start, end, _pack_i32(_NO_ENTITY) + self._written(("", -1)))
         error = (error_at, error_at + 2, _pack_i16(errors.COORDINATOR_NOT_AVAILABLE))
@@ -111,11 +103,13 @@ class _Splice:
         return b"".join((*self._parts, memoryview(self.cursor.buffer)[self._done :]))
 
 
-def _skip_rack(cursor: Cursor) -> None:
-    cursor.nullable_string()
+def _with_addresses(reader: Reader, cursor: Cursor, version: int, address_map: AddressMap) -> bytes:
+    """A message with other addresses of its brokers."""
+    splice = _Splice(cursor, address_map)
+    splice.brokers(*reader.read(cursor, version))
+    return splice.result()
 
 
-@guarded
 def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> bytes:
     """A Metadata response with the gateway's addresses.
 
@@ -124,15 +118,9 @@ def rewrite_metadata(frame: bytes, version: int, address_map: AddressMap) -> byt
     :param address_map: the address that clients see for each node.
     :raises ProtocolError: when it is malformed.
     """
-    splice = _Splice(response_body(frame, ApiKey.METADATA, version), address_map)
-    cursor = splice.cursor
-    if version >= 3:
-        cursor.i32()  # throttle time
-    splice.brokers(_skip_rack if version >= 1 else lambda cursor: None)
-    return splice.result()
+    return _with_addresses(_METADATA, response_body(frame, ApiKey.METADATA, version), version, address_map)
 
 
-@guarded_slices
 def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap) -> Slices[bytes]:
     """A FindCoordinator response with the gateway's addresses; those of unknown coordinators stay empty.
 
@@ -141,49 +129,21 @@ def rewrite_find_coordinator(frame: bytes, version: int, address_map: AddressMap
 
     :raises ProtocolError: when it is malformed.
     """
-    splice = _Splice(response_body(frame, ApiKey.FIND_COORDINATOR, version), address_map)
-    cursor = splice.cursor
-    if version >= 1:
-        cursor.i32()  # throttle time
+    cursor = response_body(frame, ApiKey.FIND_COORDINATOR, version)
+    splice = _Splice(cursor, address_map)
+    error_at, *single = yield from _COORDINATORS.slices(cursor, version, coordinators=splice.coordinator)
     if version < _FIND_COORDINATOR_BATCHED:
-        error_at = cursor.at
-        cursor.i16()
-        if version >= 1:
-            cursor.nullable_string()
-        splice.coordinator(error_at)
-        return splice.result()
-    for read in range(cursor.array_length()):
-        if read % _ADDRESSES_PER_SLICE == _ADDRESSES_PER_SLICE - 1:
-            yield
-        cursor.string()  # key
-        splice.coordinator()
-        cursor.nullable_string()
-        cursor.tags()
+        splice.coordinator(*(*single, error_at))
     return splice.result()
 
 
-@guarded
 def rewrite_describe_cluster(frame: bytes, version: int, address_map: AddressMap) -> bytes:
     """A DescribeCluster response with the gateway's addresses.
 
     :raises ProtocolError: when it is malformed.
     """
-    splice = _Splice(response_body(frame, ApiKey.DESCRIBE_CLUSTER, version), address_map)
-    cursor = splice.cursor
-    cursor.skip(4 + 2)  # throttle time, error
-    cursor.nullable_string()
-    if version >= 1:
-        cursor.i8()  # endpoint type
-    cursor.string()  # cluster id
-    cursor.i32()  # controller
-
-    def skip_rest(cursor: Cursor) -> None:
-        cursor.nullable_string()  # rack
-        if version >= 2:
-            cursor.i8()  # fenced
-
-    splice.brokers(skip_rest)
-    return splice.result()
+    cursor = response_body(frame, ApiKey.DESCRIBE_CLUSTER, version)
+    return _with_addresses(_CLUSTER, cursor, version, address_map)
 
 
 @guarded
@@ -197,15 +157,9 @@ def rewrite_node_endpoints(frame: bytes, version: int, address_map: AddressMap) 
     parts: list[bytes] = []
     done = 0
     for size_offset, start, end in node_endpoints(frame, version):
-        value = _rewrite_endpoints(frame, start, end, address_map)
+        cursor = Cursor(frame[start:end], 0, flexible=True)
+        value = _with_addresses(_ENDPOINTS, cursor, version, address_map)
         parts += [frame[done:size_offset], write_uvarint(len(value)), value]
         done = end
     parts.append(frame[done:])
     return b"".join(parts)
-
-
-def _rewrite_endpoints(frame: bytes, start: int, end: int, address_map: AddressMap) -> bytes:
-    """The value of a NodeEndpoints field with rewritten addresses."""
-    splice = _Splice(Cursor(frame[start:end], 0, flexible=True), address_map)
-    splice.brokers(_skip_rack)
-    return splice.result()

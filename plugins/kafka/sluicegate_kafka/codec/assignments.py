@@ -8,9 +8,9 @@ from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, response_body
 from sluicegate_kafka.codec.group_requests import group_cursor
+from sluicegate_kafka.codec.layouts import Reader
 from sluicegate_kafka.codec.primitives import (
     Cursor,
-    guarded,
     with_length,
     write_array_length,
     write_nullable_string,
@@ -27,9 +27,22 @@ MAX_PARTITIONS: Final = 100_000
 """Partitions and topics of one assignment that are read. A group's leader may invent any number."""
 METADATA_BY_ID: Final = 12
 """The first Metadata version that finds topics by their ids alone (KIP-516)."""
-_ID_BYTES = 16
 _LEFT: Final = -1
 """Member epoch of a heartbeat that leaves the group for good."""
+_MEMBER = Reader("group* string, generation i32, member_id* string, instance_id* 3+ string?")
+_SYNC = Reader(
+    "throttle_ms 1+ i32, error* i16, protocol_type 5+ string?, protocol 5+ string?, assignment* bytes"
+)
+_BEAT = Reader(
+    "throttle_ms i32, error i16, message string?, member_id string?, epoch i32, interval_ms i32, "
+    "has_assignment* i8"
+)
+_ASSIGNED = Reader("topics [topic_id* uuid, partitions* i32s]")
+_NAMES = Reader(
+    "throttle_ms i32, brokers [node i32, host string, port i32, rack string?], cluster string?, "
+    "controller i32, topics* [error* i16, name* string?, topic_id* uuid, internal i8, partitions 4x["
+    "error i16, index i32, leader i32, epoch i32, replicas i32s, in_sync i32s, offline i32s], rights i32]"
+)
 _request_head = struct.Struct(">hhi").pack
 _i32 = struct.Struct(">i").pack
 
@@ -42,20 +55,14 @@ class Member(NamedTuple):
     instance_id: str | None
 
 
-@guarded
 def read_member(frame: bytes, head: RequestHead) -> Member:
     """Read the member of a SyncGroup request, versions 0 to 5, or a Heartbeat, versions 0 to 4.
 
     :raises ProtocolError: when it is malformed.
     """
-    cursor = group_cursor(frame, head, ApiKey(head.api_key))
-    group = cursor.string()
-    cursor.i32()  # generation
-    member_id = cursor.string()
-    return Member(group, member_id, cursor.nullable_string() if head.version >= 3 else None)
+    return Member(*_MEMBER.read(group_cursor(frame, head, ApiKey(head.api_key)), head.version))
 
 
-@guarded
 def sync_group_result(frame: bytes, version: int) -> tuple[int, bytes]:
     """The error code and the assignment in a SyncGroup response.
 
@@ -63,14 +70,8 @@ def sync_group_result(frame: bytes, version: int) -> tuple[int, bytes]:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = response_body(frame, ApiKey.SYNC_GROUP, version)
-    if version >= 1:
-        cursor.i32()  # throttle time
-    error = cursor.i16()
-    if version >= 5:
-        cursor.nullable_string()  # protocol type
-        cursor.nullable_string()  # protocol name
-    return error, cursor.byte_string() or b""
+    error, assignment = _SYNC.read(response_body(frame, ApiKey.SYNC_GROUP, version), version)
+    return error, assignment or b""
 
 
 @guarded_slices
@@ -106,7 +107,6 @@ def assignment_slices(assignment: bytes) -> Slices[Partitions]:
     return by_topic
 
 
-@guarded_slices
 def heartbeat_assignment_slices(frame: bytes, version: int) -> Slices[PartitionsById | None]:
     """The assignment in a ConsumerGroupHeartbeat response; None if it says nothing new.
 
@@ -117,19 +117,15 @@ def heartbeat_assignment_slices(frame: bytes, version: int) -> Slices[Partitions
     :raises ProtocolError: when it is malformed.
     """
     cursor = response_body(frame, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
-    cursor.skip(4 + 2)  # throttle time, error
-    cursor.nullable_string()  # error message
-    cursor.nullable_string()  # member id
-    cursor.skip(4 + 4)  # member epoch, interval
-    if cursor.i8() < 0:
+    (has_assignment,) = _BEAT.read(cursor, version)
+    if has_assignment < 0:
         return None
     by_id: dict[bytes, frozenset[int]] = {}
-    for read in range(cursor.array_length()):
-        if read % ENTRIES_PER_SLICE == ENTRIES_PER_SLICE - 1:
-            yield
-        topic_id = _topic_id(cursor)
-        by_id[topic_id] = frozenset(cursor.i32s(cursor.array_length()))
-        cursor.tags()
+
+    def add_topic(topic_id: bytes, partitions: tuple[int, ...]) -> None:
+        by_id[topic_id] = frozenset(partitions)
+
+    yield from _ASSIGNED.slices(cursor, version, topics=add_topic)
     return by_id
 
 
@@ -166,7 +162,6 @@ def ask_topic_names(correlation_id: int, client_id: str, topic_ids: Collection[b
     )
 
 
-@guarded_slices
 def topic_names_slices(frame: bytes) -> Slices[Mapping[bytes, str]]:
     """Topic names by id, from the response to `ask_topic_names`; yields between two slices.
 
@@ -176,47 +171,12 @@ def topic_names_slices(frame: bytes) -> Slices[Mapping[bytes, str]]:
     :raises ProtocolError: when it is malformed.
     """
     cursor = response_body(frame, ApiKey.METADATA, METADATA_BY_ID)
-    cursor.i32()  # throttle time
-    for _ in range(cursor.array_length()):
-        cursor.i32()  # node
-        cursor.string()
-        cursor.i32()
-        cursor.nullable_string()  # rack
-        cursor.tags()
-    cursor.nullable_string()  # cluster id
-    cursor.i32()  # controller
-    names: dict[bytes, str] = {}
-    read = 0
-    for _ in range(cursor.array_length()):
-        error = cursor.i16()
-        name = cursor.nullable_string()
-        topic_id = _topic_id(cursor)
-        if error == 0 and name is not None:
-            names[topic_id] = name
-        cursor.i8()  # internal
-        partitions = cursor.array_length()
-        read += 1 + 4 * partitions  # each has three lists
-        if read >= ENTRIES_PER_SLICE:
-            read = 0
-            yield
-        _skip_partitions(cursor, partitions)
-    return names
+    (topics,) = yield from _NAMES.slices(cursor, METADATA_BY_ID, topics=_named)
+    return dict(topics)
 
 
-def _skip_partitions(cursor: Cursor, count: int) -> None:
-    for _ in range(count):
-        cursor.skip(2 + 4 + 4 + 4)  # error, index, leader, epoch
-        for _ in range(3):  # replicas, those in sync, those offline
-            cursor.skip(4 * cursor.array_length())
-        cursor.tags()
-    cursor.i32()  # rights
-    cursor.tags()
-
-
-def _topic_id(cursor: Cursor) -> bytes:
-    at = cursor.at
-    cursor.skip(_ID_BYTES)
-    return cursor.buffer[at : cursor.at]
+def _named(error: int, name: str | None, topic_id: bytes) -> tuple[bytes, str] | None:
+    return (topic_id, name) if error == 0 and name is not None else None
 
 
 def _head(api_key: ApiKey, version: int, correlation_id: int, client_id: str) -> bytes:

@@ -5,13 +5,18 @@ from typing import Final, TypeAlias
 
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body
+from sluicegate_kafka.codec.layouts import Reader
 from sluicegate_kafka.codec.primitives import Cursor, guarded
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
+from sluicegate_kafka.codec.slices import Slices
 
 Offsets: TypeAlias = Mapping[tuple[str, int], int]
 """Committed offset by topic and partition."""
 
 FIRST_OF_SEVERAL_GROUPS: Final = 8
+_TOPICS = "[topic* string, partitions* [index* i32, offset* i64, epoch 5+ i32, metadata string?, error* i16]]"
+_OFFSETS = Reader(
+    f"throttle_ms 3+ i32, topics 0-7 {_TOPICS}, groups 8+ [group* string, topics {_TOPICS}, error i16]"
+)
 
 
 @guarded
@@ -25,7 +30,6 @@ def offset_fetch_group(frame: bytes, head: RequestHead) -> str:
     return Cursor(frame[: head.end], head.body, is_flexible(ApiKey.OFFSET_FETCH, head.version)).string()
 
 
-@guarded_slices
 def committed_offsets_slices(frame: bytes, version: int, group: str) -> Slices[Mapping[str, Offsets]]:
     """The offsets of each group in an OffsetFetch response, versions 0 to 9; yields between two slices.
 
@@ -36,43 +40,20 @@ def committed_offsets_slices(frame: bytes, version: int, group: str) -> Slices[M
     :param group: the group of the request, if the response does not name it.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = response_body(frame, ApiKey.OFFSET_FETCH, version)
-    if version >= 3:
-        cursor.i32()  # throttle time
-    if version < FIRST_OF_SEVERAL_GROUPS:
-        offsets, _ = yield from _topics(cursor, version, 0)
-        return {group: offsets}
     by_group: dict[str, Offsets] = {}
-    read = 0
-    for _ in range(cursor.array_length()):
-        name = cursor.string()
-        read += 1
-        if read % ENTRIES_PER_SLICE == 0:
-            yield
-        by_group[name], read = yield from _topics(cursor, version, read)
-        cursor.i16()  # error
-        cursor.tags()
-    return by_group
-
-
-def _topics(cursor: Cursor, version: int, read: int) -> Slices[tuple[Offsets, int]]:
-    """The offsets of one group, and how many entries were read with it; `read` were before it."""
     offsets: dict[tuple[str, int], int] = {}
-    for _ in range(cursor.array_length()):
-        topic = cursor.string()
-        read += 1
-        if read % ENTRIES_PER_SLICE == 0:
-            yield
-        for _ in range(cursor.array_length()):
-            index, offset = cursor.i32(), cursor.i64()
-            if version >= 5:
-                cursor.i32()  # leader epoch
-            cursor.nullable_string()  # metadata
-            if cursor.i16() == 0 and offset >= 0:
-                offsets[topic, index] = offset
-            cursor.tags()
-            read += 1
-            if read % ENTRIES_PER_SLICE == 0:
-                yield
-        cursor.tags()
-    return offsets, read
+
+    def add_topic(topic: str, stored: list[tuple[int, int]]) -> None:
+        offsets.update(((topic, index), offset) for index, offset in stored)
+
+    def add_group(name: str) -> None:
+        nonlocal offsets
+        by_group[name], offsets = offsets, {}
+
+    cursor = response_body(frame, ApiKey.OFFSET_FETCH, version)
+    yield from _OFFSETS.slices(cursor, version, partitions=_stored, topics=add_topic, groups=add_group)
+    return {group: offsets} if version < FIRST_OF_SEVERAL_GROUPS else by_group
+
+
+def _stored(index: int, offset: int, error: int) -> tuple[int, int] | None:
+    return (index, offset) if error == 0 and offset >= 0 else None

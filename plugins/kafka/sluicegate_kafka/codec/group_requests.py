@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from sluicegate_kafka.codec.api_keys import ApiKey, check_version
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible
+from sluicegate_kafka.codec.layouts import Reader
 from sluicegate_kafka.codec.primitives import Cursor, guarded
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
 
@@ -19,6 +20,19 @@ MAX_NAMES: Final = 10_000
 """Names of topics or members in one request that are read, some 0.4 us each."""
 _VERSION_BYTES = 2
 _CONSUMER = "consumer"
+_JOIN = Reader(
+    "group* string, session_ms i32, rebalance_ms 1+ i32, member_id* string, instance_id* 5+ string?, "
+    "protocol_type* string"
+)
+_COMMIT = Reader(
+    "group* string, generation i32, member_id string, instance_id 7+ string?, retention_ms 2-4 i64, "
+    "topics [topic* string, partitions* [index* i32, offset i64, epoch 6+ i32, metadata string?]]"
+)
+_TXN_COMMIT = Reader(
+    "transaction string, group* string, producer_id i64, producer_epoch i16, generation 3+ i32, "
+    "member_id 3+ string, instance_id 3+ string?, "
+    "topics [topic* string, partitions* [index* i32, offset i64, epoch 2+ i32, metadata string?]]"
+)
 
 
 class JoinGroup(NamedTuple):
@@ -78,13 +92,7 @@ def join_group_slices(frame: bytes, head: RequestHead) -> Slices[JoinGroup]:
     :raises ProtocolError: when it or a consumer's subscription in it is malformed.
     """
     cursor = group_cursor(frame, head, ApiKey.JOIN_GROUP)
-    group = cursor.string()
-    cursor.i32()  # session time-out
-    if head.version >= 1:
-        cursor.i32()  # rebalance time-out
-    member_id = cursor.string()
-    instance_id = cursor.nullable_string() if head.version >= 5 else None
-    protocol_type = cursor.string()
+    group, member_id, instance_id, protocol_type = _JOIN.read(cursor, head.version)
     topics: dict[str, None] = {}
     known, left = b"", 2 * MAX_NAMES
     for read in range(cursor.array_length()):
@@ -146,53 +154,25 @@ def read_leave_group(frame: bytes, head: RequestHead) -> tuple[str, tuple[str, .
     return group, tuple(names)
 
 
-@guarded_slices
 def commit_slices(frame: bytes, head: RequestHead) -> Slices[OffsetCommit]:
     """Read an OffsetCommit request, versions 2 to 9, or a TxnOffsetCommit, 0 to 5; yields between two slices.
 
     :raises ProtocolError: when it is malformed.
     """
-    is_txn = head.api_key == ApiKey.TXN_OFFSET_COMMIT
-    cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT if is_txn else ApiKey.OFFSET_COMMIT)
-    if is_txn:
-        cursor.string()  # transactional id
-    group = cursor.string()
-    if is_txn:
-        cursor.skip(8 + 2)  # producer id and epoch
-    if not is_txn or head.version >= 3:
-        cursor.i32()  # generation
-        cursor.string()  # member id
-    if head.version >= (3 if is_txn else 7):
-        cursor.nullable_string()  # instance id
-    if not is_txn and head.version <= 4:
-        cursor.i64()  # retention
-    topics, partitions = yield from _committed(cursor, leader_epoch=head.version >= (2 if is_txn else 6))
-    return OffsetCommit(group, topics, partitions)
-
-
-def _committed(
-    cursor: Cursor, leader_epoch: bool
-) -> Slices[tuple[tuple[str, ...], tuple[tuple[int, ...], ...]]]:
-    """Topics and partitions of a commit."""
     topics: list[str] = []
     partitions: list[tuple[int, ...]] = []
-    read = 0
-    for _ in range(cursor.array_length()):
-        topics.append(cursor.string())
-        indexes: list[int] = []
-        for _ in range(cursor.array_length()):
-            indexes.append(cursor.i32())
-            cursor.skip(12 if leader_epoch else 8)  # offset, leader epoch
-            cursor.nullable_string()  # metadata
-            cursor.tags()
-            read += 1
-            if read % ENTRIES_PER_SLICE == 0:
-                yield
+
+    def add_topic(name: str, indexes: list[int]) -> None:
+        topics.append(name)
         partitions.append(tuple(indexes))
-        cursor.tags()
         if len(topics) > MAX_NAMES:
             raise ProtocolError(f"over {MAX_NAMES} topics in one request")
-    return tuple(topics), tuple(partitions)
+
+    is_txn = head.api_key == ApiKey.TXN_OFFSET_COMMIT
+    cursor = group_cursor(frame, head, ApiKey.TXN_OFFSET_COMMIT if is_txn else ApiKey.OFFSET_COMMIT)
+    commit = _TXN_COMMIT if is_txn else _COMMIT
+    (group,) = yield from commit.slices(cursor, head.version, topics=add_topic)
+    return OffsetCommit(group, tuple(topics), tuple(partitions))
 
 
 @guarded

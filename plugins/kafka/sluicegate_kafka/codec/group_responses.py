@@ -2,24 +2,33 @@
 
 import struct
 from collections.abc import Collection
+from itertools import chain
 
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.errors import NONE, UNKNOWN_MEMBER_ID
 from sluicegate_kafka.codec.frames import RequestHead, is_flexible, response_body, response_head
 from sluicegate_kafka.codec.group_requests import commit_slices
-from sluicegate_kafka.codec.primitives import (
-    guarded,
-    with_length,
-    write_array_length,
-    write_string,
-)
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
+from sluicegate_kafka.codec.layouts import Reader
+from sluicegate_kafka.codec.primitives import with_length, write_array_length, write_string
+from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices
 
 _NOT_THROTTLED = bytes(4)
 _FIRST_LEAVING_TOGETHER = 3
 """Version of LeaveGroup with several members (KIP-345)."""
 _GONE = frozenset({NONE, UNKNOWN_MEMBER_ID})
 _NO_GENERATION = b"\xff\xff\xff\xff"
+_LEAVING = Reader(
+    "throttle_ms 1+ i32, error* i16, members* 3+ [member_id* string, instance_id* string?, error* i16]"
+)
+_BEATING = Reader("throttle_ms 1+ i32, error* i16")
+_CONSUMER_BEATING = Reader("throttle_ms i32, error* i16, message string?, member_id* string?")
+_JOINING = Reader(
+    "throttle_ms 2+ i32, error* i16, generation i32, protocol_type 7+ string?, protocol string?, "
+    "leader string, skip_assignment 9+ i8, member_id* string"
+)
+_TOPICS = "topics* [topic* string, partitions* [index i32, error* i16]]"
+_COMMITTING = Reader(f"throttle_ms 3+ i32, {_TOPICS}")
+_TXN_COMMITTING = Reader(f"throttle_ms i32, {_TOPICS}")
 _i16 = struct.Struct(">h").pack
 _i32 = struct.Struct(">i").pack
 
@@ -50,7 +59,6 @@ def refuse_heartbeat(version: int, correlation_id: int, code: int) -> bytes:
     return _response(ApiKey.HEARTBEAT, version, correlation_id, [_throttled(version, 1), _i16(code)])
 
 
-@guarded
 def members_left(frame: bytes, version: int, named: Collection[str]) -> list[str]:
     """The members of a LeaveGroup request that have left.
 
@@ -59,23 +67,20 @@ def members_left(frame: bytes, version: int, named: Collection[str]) -> list[str
     :param named: member ids and instance ids of the request.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = response_body(frame, ApiKey.LEAVE_GROUP, version)
-    if version >= 1:
-        cursor.i32()  # throttle time
-    error = cursor.i16()
+    error, stay = _LEAVING.read(response_body(frame, ApiKey.LEAVE_GROUP, version), version, members=_staying)
     if version < _FIRST_LEAVING_TOGETHER:
         return list(named) if error in _GONE else []
-    stay: set[str] = set()
-    for _ in range(cursor.array_length()):
-        member_id, instance_id = cursor.string(), cursor.nullable_string()
-        # For a static member the error may only mean that the member id is not its own.
-        if cursor.i16() not in (_GONE if not instance_id else {NONE}):
-            stay |= {member_id, instance_id or ""}
-        cursor.tags()
-    return [name for name in named if name not in stay] if error == NONE else []
+    names = set(chain(*stay))
+    return [name for name in named if name not in names] if error == NONE else []
 
 
-@guarded
+def _staying(member_id: str, instance_id: str | None, error: int) -> tuple[str, ...] | None:
+    """The names of a member that has not left."""
+    # For a static member the error may only mean that the member id is not its own.
+    has_left = error in (_GONE if not instance_id else {NONE})
+    return None if has_left else (member_id, instance_id or "")
+
+
 def heartbeat_error(frame: bytes, version: int) -> int:
     """The error code in a Heartbeat response.
 
@@ -83,10 +88,8 @@ def heartbeat_error(frame: bytes, version: int) -> int:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = response_body(frame, ApiKey.HEARTBEAT, version)
-    if version >= 1:
-        cursor.i32()  # throttle time
-    return cursor.i16()
+    (error,) = _BEATING.read(response_body(frame, ApiKey.HEARTBEAT, version), version)
+    return int(error)
 
 
 def refuse_consumer_group_heartbeat(version: int, correlation_id: int, code: int) -> bytes:
@@ -120,7 +123,6 @@ def refuse_commit(frame: bytes, head: RequestHead, code: int) -> Slices[bytes]:
     return _response(api_key, head.version, head.correlation_id, body)
 
 
-@guarded
 def join_group_result(frame: bytes, version: int) -> tuple[int, str]:
     """The error code and the member id in a JoinGroup response.
 
@@ -128,21 +130,10 @@ def join_group_result(frame: bytes, version: int) -> tuple[int, str]:
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = response_body(frame, ApiKey.JOIN_GROUP, version)
-    if version >= 2:
-        cursor.i32()  # throttle time
-    error = cursor.i16()
-    cursor.i32()  # generation
-    if version >= 7:
-        cursor.nullable_string()  # protocol type
-    cursor.nullable_string()  # protocol name
-    cursor.string()  # leader
-    if version >= 9:
-        cursor.i8()  # skip assignment
-    return error, cursor.string()
+    error, member_id = _JOINING.read(response_body(frame, ApiKey.JOIN_GROUP, version), version)
+    return error, member_id
 
 
-@guarded
 def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, str]:
     """The error code and member id (empty if none) in a ConsumerGroupHeartbeat response.
 
@@ -151,13 +142,10 @@ def consumer_group_heartbeat_result(frame: bytes, version: int) -> tuple[int, st
     :raises ProtocolError: when it is malformed.
     """
     cursor = response_body(frame, ApiKey.CONSUMER_GROUP_HEARTBEAT, version)
-    cursor.i32()  # throttle time
-    error = cursor.i16()
-    cursor.nullable_string()  # error message
-    return error, cursor.nullable_string() or ""
+    error, member_id = _CONSUMER_BEATING.read(cursor, version)
+    return error, member_id or ""
 
 
-@guarded_slices
 def refused_topics_slices(frame: bytes, api_key: ApiKey, version: int) -> Slices[set[str]]:
     """Topics without any committed partition in an OffsetCommit or TxnOffsetCommit response.
 
@@ -168,22 +156,10 @@ def refused_topics_slices(frame: bytes, api_key: ApiKey, version: int) -> Slices
     :param version: of the request that it answers.
     :raises ProtocolError: when it is malformed.
     """
-    cursor = response_body(frame, api_key, version)
-    if api_key == ApiKey.TXN_OFFSET_COMMIT or version >= 3:
-        cursor.i32()  # throttle time
-    refused: set[str] = set()
-    read = 0
-    for _ in range(cursor.array_length()):
-        topic = cursor.string()
-        committed = False
-        for _ in range(cursor.array_length()):
-            cursor.i32()  # partition
-            committed |= cursor.i16() == 0
-            cursor.tags()
-            read += 1
-            if read % ENTRIES_PER_SLICE == 0:
-                yield
-        cursor.tags()
-        if not committed:
-            refused.add(topic)
-    return refused
+    commit = _TXN_COMMITTING if api_key == ApiKey.TXN_OFFSET_COMMIT else _COMMITTING
+    (topics,) = yield from commit.slices(response_body(frame, api_key, version), version, topics=_refused)
+    return set(topics)
+
+
+def _refused(topic: str, codes: list[int]) -> str | None:
+    return None if NONE in codes else topic

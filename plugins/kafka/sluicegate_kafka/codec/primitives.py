@@ -16,10 +16,8 @@ _MAX_I32 = 2**31 - 1
 _LAST_VARINT_SHIFT = 28
 _VARINT_FLAG = 0x80
 
-_i8 = struct.Struct(">b").unpack_from
 _i16 = struct.Struct(">h").unpack_from
 _i32 = struct.Struct(">i").unpack_from
-_i64 = struct.Struct(">q").unpack_from
 _pack_i16 = struct.Struct(">h").pack
 _pack_i32 = struct.Struct(">i").pack
 
@@ -139,12 +137,6 @@ class Cursor:
             raise ProtocolError(f"{size} bytes announced where {len(self.buffer) - self.at} remain")
         self.at += size
 
-    def i8(self) -> int:
-        """A signed byte."""
-        (value,) = _i8(self.buffer, self.at)
-        self.at += 1
-        return int(value)
-
     def i16(self) -> int:
         """A signed 16-bit integer."""
         (value,) = _i16(self.buffer, self.at)
@@ -155,12 +147,6 @@ class Cursor:
         """A signed 32-bit integer."""
         (value,) = _i32(self.buffer, self.at)
         self.at += 4
-        return int(value)
-
-    def i64(self) -> int:
-        """A signed 64-bit integer."""
-        (value,) = _i64(self.buffer, self.at)
-        self.at += 8
         return int(value)
 
     def i32s(self, count: int) -> tuple[int, ...]:

@@ -5,15 +5,19 @@ Controllers are not reachable through the gateway, so there is no address to put
 
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.frames import response_body
-from sluicegate_kafka.codec.primitives import Cursor, write_array_length
-from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, guarded_slices
+from sluicegate_kafka.codec.layouts import Reader
+from sluicegate_kafka.codec.primitives import write_array_length
+from sluicegate_kafka.codec.slices import Slices
 
 _FIRST_WITH_NODES = 2
-_REPLICA_BYTES = 4 + 16 + 8 + 8 + 8
-"""Replica id, directory id, log end, and the times of its last fetch and of when it had caught up."""
+_REPLICAS = "[replica i32, directory uuid, log_end i64, fetched_at i64, caught_up_at i64]"
+_NODES = Reader(
+    "error i16, message string?, topics [topic string, partitions [index i32, error i16, message string?, "
+    f"leader i32, epoch i32, high_watermark i64, voters {_REPLICAS}, observers {_REPLICAS}]], "
+    "nodes [node i32, listeners_at @, listeners [name string, host string, port u16], listeners_end @]"
+)
 
 
-@guarded_slices
 def without_listeners(frame: bytes, version: int) -> Slices[bytes]:
     """A DescribeQuorum response without the listeners of its nodes; yields between two slices.
 
@@ -23,48 +27,13 @@ def without_listeners(frame: bytes, version: int) -> Slices[bytes]:
     """
     if version < _FIRST_WITH_NODES:
         return frame
-    cursor = response_body(frame, ApiKey.DESCRIBE_QUORUM, version)
-    cursor.i16()  # error
-    cursor.nullable_string()
-    yield from _skip_topics(cursor)
     parts: list[bytes] = []
     done = 0
-    for _ in range(cursor.array_length()):
-        cursor.i32()  # node id
-        parts += [frame[done : cursor.at], write_array_length(0, flexible=True)]
-        for _ in range(cursor.array_length()):
-            cursor.string()  # name
-            cursor.string()  # host
-            cursor.skip(2)  # port
-            cursor.tags()
-        done = cursor.at
-        cursor.tags()
-    cursor.tags()
+
+    def empty(listeners_at: int, listeners_end: int) -> None:
+        nonlocal done
+        parts.extend((frame[done:listeners_at], write_array_length(0, flexible=True)))
+        done = listeners_end
+
+    yield from _NODES.slices(response_body(frame, ApiKey.DESCRIBE_QUORUM, version), version, nodes=empty)
     return b"".join([*parts, frame[done:]])
-
-
-def _skip_topics(cursor: Cursor) -> Slices[None]:
-    """Skip all topics; brokers name any that a client invents."""
-    read = 0
-    for _ in range(cursor.array_length()):
-        cursor.string()  # name
-        read += 1
-        if read % ENTRIES_PER_SLICE == 0:
-            yield
-        for _ in range(cursor.array_length()):
-            _skip_partition(cursor)
-            read += 1
-            if read % ENTRIES_PER_SLICE == 0:
-                yield
-        cursor.tags()
-
-
-def _skip_partition(cursor: Cursor) -> None:
-    cursor.skip(4 + 2)  # partition, error
-    cursor.nullable_string()
-    cursor.skip(4 + 4 + 8)  # leader, epoch, high watermark
-    for _ in range(2):  # voters, observers
-        for _ in range(cursor.array_length()):
-            cursor.skip(_REPLICA_BYTES)
-            cursor.tags()
-    cursor.tags()
