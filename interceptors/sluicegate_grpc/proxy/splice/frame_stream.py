@@ -93,7 +93,7 @@ class _Partial:
 
 @dataclass(slots=True, eq=False)
 class Read:
-    """The bytes that are looked at now."""
+    """The bytes that are looked at now, and what is sent besides or instead."""
 
     data: bytes = b""
     at: int = 0
@@ -102,6 +102,12 @@ class Read:
     """How many of them were looked at."""
     edits: list[tuple[int, int, bytes]] = field(default_factory=list)
     """What is forwarded instead of some of them: start, stop, and bytes."""
+    credit: dict[int, int] = field(default_factory=dict)
+    """What the sender is granted, in bytes by stream; 0 for the connection.
+
+    Kept as sums, not as edits: WINDOW_UPDATE for each frame of a read would cost its sender as much as the
+    frames, and a stream that ends before the read does takes its sum with it.
+    """
     charged: int = 0
     """Work that a handler asked to count beside its frame."""
 
@@ -113,7 +119,6 @@ class FrameStream:
     """
 
     __slots__ = (
-        "_grants",
         "_handlers",
         "_marked",
         "_partial",
@@ -127,6 +132,7 @@ class FrameStream:
     )
 
     def __init__(self, budget: Budget) -> None:
+        self.read = Read()
         self.flow = Flow(budget, self.insert, self.grant)
         self.back: FrameStream
         """The other direction: what its sender is told goes there."""
@@ -138,12 +144,9 @@ class FrameStream:
         """How often bytes have come."""
         self.reserved = Reserved(budget)
         self._partial = _Partial(Pieces(budget))
-        self.read = Read()
         self._handlers: tuple[Handler, ...] = ()
         self._marked = 0
         """Flags by which DATA of any stream is looked at."""
-        self._grants: dict[int, int] = {}
-        """The sender's new credit, by stream; 0 for the connection."""
 
     def join(self, back: "FrameStream") -> None:
         """Make two directions those of one connection."""
@@ -286,7 +289,7 @@ class FrameStream:
         self.reserved.let_go(self.reserved.size)
         for outlet in tuple(self.flow.outlets.values()):
             self.flow.close(outlet)
-        self._grants.clear()
+        self.read.credit.clear()
         self.read.edits.clear()
 
     def block_begins(self, start: int, stop: int, stream: int) -> None:
@@ -381,33 +384,26 @@ class FrameStream:
     def grant(self, stream: int, amount: int) -> None:
         """Grant the sender credit, on a stream or (0) on the connection."""
         if amount:
-            self._grants[stream] = self._grants.get(stream, 0) + amount
+            self.read.credit[stream] = self.read.credit.get(stream, 0) + amount
 
     def refund(self, stream: int, amount: int) -> None:
         """Grant the sender credit on a stream and on the connection."""
         self.grant(0, amount)
         self.grant(stream, amount)
 
-    def settle(self) -> None:
-        """Send the sender's new credit."""
-        if self._grants:
-            for stream, amount in self._grants.items():
-                self.back.insert(window_update(stream, amount))
-            self._grants.clear()
-
     def pending(self, stream: int) -> int:
         """The credit on a stream that its sender is about to get."""
-        return self._grants.get(stream, 0)
+        return self.read.credit.get(stream, 0)
 
     def revoke(self, stream: int) -> None:
         """A stream has ended: drop its pending credit."""
-        self._grants.pop(stream, None)
+        self.read.credit.pop(stream, None)
 
     def is_untouched(self, data: bytes) -> bool:
         """Whether the bytes to forward are `data`, as passed to `walk`."""
         # <hot> Twice for every read.
         read = self.read
-        return not (read.edits or self._grants) and read.data is data and read.walked == len(data)
+        return not (read.edits or read.credit) and read.data is data and read.walked == len(data)
 
     def done(self) -> None:
         """The bytes read were forwarded unchanged."""
@@ -415,12 +411,15 @@ class FrameStream:
         read.data, read.walked, read.at = b"", 0, 0
 
     def take(self, data: bytes | None = None) -> list[Buffer] | None:
-        """The bytes to forward.
+        """The bytes to forward, and the credit that is granted to the other direction's sender.
 
         :param data: the bytes passed to `walk`, if any.
         :return: None if it is `data`, unchanged.
         """
         read, upto, edits = self.read.data, self.read.walked, self.read.edits
+        credit, at = self.back.read.credit, self.read.at
+        edits.extend((at, at, window_update(stream, amount)) for stream, amount in credit.items())
+        credit.clear()
         if not edits and read is data and upto == len(read):
             self.done()
             return None

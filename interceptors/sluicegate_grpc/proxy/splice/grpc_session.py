@@ -338,8 +338,6 @@ class GrpcSession(BaseSession):
         connection = self._connection
         if self._answers.ready:
             self._answers.go_on(now_ns)
-        self._up.settle()
-        self._down.settle()
         parts, answers = self._up.take(up), self._down.take(down)
         out: list[Command] = []
         if parts:
