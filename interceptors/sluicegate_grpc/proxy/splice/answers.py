@@ -166,15 +166,13 @@ class Answers:
     :param connection: the client's.
     """
 
-    __slots__ = ("_connection", "_down", "ready", "watchers")
+    __slots__ = ("_connection", "_down", "watchers")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._down = connection.down
         self.watchers = Watchers()
         """Who looks at which stream."""
-        self.ready: set[Delivering] = set()
-        """Deliveries that may go on, as something was acknowledged."""
 
     @property
     def deliveries(self) -> int:
@@ -254,9 +252,7 @@ class Answers:
 
     def deliver(self, stream: int, request: Request, delivery: Stream) -> None:
         """Meter the messages that the broker sends to a consumer."""
-        watcher = Delivering(self._connection, stream, request, delivery, self.watchers)
-        delivery.on_acknowledged(lambda: self.ready.add(watcher))
-        self._watch(stream, watcher)
+        self._watch(stream, Delivering(self._connection, stream, request, delivery, self.watchers))
 
     def reset(self, stream: int, now_ns: int, *, by_client: bool) -> None:
         """The client has reset a stream, or the gateway in its place; or else the broker has."""
@@ -265,13 +261,7 @@ class Answers:
             watcher.ended(now_ns, by_client=by_client)
         self._down.over(stream)
 
-    def go_on(self, now_ns: int) -> None:
-        """Send the messages that an acknowledgement has released."""
-        while self.ready:
-            self.ready.pop().pump(now_ns)
-
     def closed(self, now_ns: int) -> None:
         """The connection is closed."""
         for stream in tuple(self.watchers):
             self.reset(stream, now_ns, by_client=True)
-        self.ready.clear()

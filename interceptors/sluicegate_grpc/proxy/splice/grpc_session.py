@@ -129,7 +129,7 @@ class GrpcSession(BaseSession):
             self._walk_up(data, now_ns)
         except (WireError, NoRoomError) as error:
             self._broken(error)
-        return PASS if self._all_passed(self._up, data) else self._finish(now_ns, up=data)
+        return PASS if self._all_passed(self._up, data) else self._finish(up=data)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
@@ -140,15 +140,14 @@ class GrpcSession(BaseSession):
             self._walk_down(data, now_ns)
         except (WireError, NoRoomError) as error:
             self._broken(error)
-        return PASS if self._all_passed(self._down, data) else self._finish(now_ns, down=data)
+        return PASS if self._all_passed(self._down, data) else self._finish(down=data)
 
     def _all_passed(self, frames: FrameStream, data: bytes) -> bool:
         """Whether these bytes pass unchanged and there is nothing else to do, which is nearly always so."""
         # A connection that breaks has GOAWAY among its edits.
         connection = self._connection
         passed = (
-            not self._answers.ready
-            and not connection.timers.has_new
+            not connection.timers.has_new
             and not connection.questions.new
             and frames.is_untouched(data)
             and frames.back.is_untouched(b"")
@@ -171,7 +170,7 @@ class GrpcSession(BaseSession):
         self._guarded(partial(self._begin, opening.take()), now_ns)
         if opening.is_stood_in:
             self._connection.timers.at(now_ns + _STAND_IN_NS, self._try_again)
-        return self._finish(now_ns)
+        return self._finish()
 
     def _begin(self, data: bytes, now_ns: int) -> None:
         """From now on frames pass.
@@ -207,13 +206,13 @@ class GrpcSession(BaseSession):
             return self._unreachable.wake(now_ns)
         self._follow_policies()
         self._guarded(self._run_due, now_ns)
-        return self._finish(now_ns)
+        return self._finish()
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """Handle the front's answer; an exception if it has none."""
         self._follow_policies()
         self._guarded(partial(self._connection.answered, question, answer), now_ns)
-        return self._finish(now_ns)
+        return self._finish()
 
     @property
     def reads_while_ending(self) -> bool:
@@ -235,9 +234,9 @@ class GrpcSession(BaseSession):
             life.refuse(_ENDS, now_ns + _REOPENING_NS)
             self._answers.end_deliveries(_ENDS, now_ns)
         if life.refuses_until_ns and (now_ns < life.refuses_until_ns or self.open_calls):
-            return self._finish(now_ns)
+            return self._finish()
         self._client.goes_away("the gateway ends")
-        out = list(self._finish(now_ns))
+        out = list(self._finish())
         return out if self.open_calls else [*out, Close()]
 
     def closed(self, now_ns: int) -> None:
@@ -261,7 +260,7 @@ class GrpcSession(BaseSession):
         """Handle bytes of a client before its HTTP/2 preface or its broker's connection."""
         opening, dial = self._opening, None
         if opening is None or self._life.close is not None:
-            return self._finish(now_ns)
+            return self._finish()
         try:
             data = opening.behind_preface(data, now_ns)
             if not opening.addresses and opening.has_preface:
@@ -271,7 +270,7 @@ class GrpcSession(BaseSession):
                 dial = self._dial(opening) if opening.has_preface else None
         except (WireError, NoRoomError) as error:
             self._broken(error)
-        out = self._finish(now_ns)
+        out = self._finish()
         return out if dial is None else [*out, dial]
 
     def _dial(self, opening: Opening) -> Dial | None:
@@ -332,12 +331,10 @@ class GrpcSession(BaseSession):
         self._connection.timers.run_due(now_ns)
         self._holding.settle(b"", now_ns)
 
-    def _finish(self, now_ns: int, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
+    def _finish(self, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
         """Add the handlers' pending work: bytes for either side, questions, wake-ups, the end."""
         # <hot> Runs for every read, of which nearly all pass unchanged.
         connection = self._connection
-        if self._answers.ready:
-            self._answers.go_on(now_ns)
         parts, answers = self._up.take(up), self._down.take(down)
         out: list[Command] = []
         if parts:
