@@ -35,8 +35,8 @@ NEW_TOPIC_WORK = 100
 _FIELDS_SHIFT = 2
 """Each 4 fields (2**2) that are read take one unit of `frame_stream.WORK_PER_TURN`."""
 
-Verdict: TypeAlias = Refusal | Running[Refusal | None] | None
-"""On a message: None if it passes, why it does not, or the work that waits for one of these."""
+Verdict: TypeAlias = Refusal | Running[Decision | None] | None
+"""On a message: None if it passes, why it does not, or the work that decides it later."""
 
 
 class Deciding:
@@ -70,23 +70,14 @@ class Deciding:
             if call.body.step is Step.READING:
                 if not self._read(call, now_ns):
                     break
-            elif not self._pass_on(call, now_ns):
+                continue
+            decided = call.body.release()
+            if decided is None:
+                self.refuse(call, status.malformed(call.request.path), now_ns)
                 return
+            self._flow.send(call.outlet, *decided)
         if self._holding.calls.get(call.stream) is call and not self._holding.finish(call, now_ns):
             self.refuse(call, status.malformed(call.request.path), now_ns)
-
-    def _pass_on(self, call: Call, now_ns: int) -> bool:
-        """Forward an admitted message; False if its rest contradicts what was decided."""
-        body = call.body
-        tail, size = body.tail, min(body.left, body.size) if body.step is Step.PASSING else body.size
-        taken = body.take(size)
-        if tail is not None and not all(tail.agrees(chunk.payload) for chunk in taken):
-            body.put_back(taken)
-            self.refuse(call, status.malformed(call.request.path), now_ns)
-            return False
-        self._flow.send(call.outlet, *taken)
-        body.passed(size)
-        return True
 
     def _read(self, call: Call, now_ns: int) -> bool:
         """Decide the next message; False if it is incomplete, held or refused."""
@@ -201,11 +192,6 @@ class Deciding:
         call.wait_for(verdict)
         return False
 
-    def _decided(self, call: Call, refusal: Refusal | None, now_ns: int) -> None:
-        """A message has waited for its decision."""
-        if self.follow(call, refusal, now_ns):
-            self.advance(call, now_ns)
-
     def refuse(self, call: Call, refusal: Refusal, now_ns: int) -> bool:
         """Refuse a call; always False."""
         self._shared.count(GrpcEvent.CALL_REFUSED)
@@ -233,9 +219,17 @@ class Deciding:
             op, decision = calls.publish(method, values, call.caller, now_ns)
             return self.published(call, method, values, op, decision, now_ns)
         if role is Role.ATTACH_PRODUCER or role is Role.SUBSCRIBE:
-            return self._begin(call, partial(self._attach, call, method, values), now_ns)
+            attaching = calls.attaching(method, values, call.caller)
+            admit = partial(calls.attachments.admit, attaching, question=self._question(attaching.topic))
+            watch = partial(self._answers.attach, call.stream, call.request, attaching)
+            return self._begin(call, admit, attaching.topic, watch, now_ns)
         if role is Role.DISPATCH:
-            return self._begin(call, partial(self._dispatch, call, method, values), now_ns)
+            stream = calls.dispatching(method, values, call.caller, now_ns)
+            if stream is None:
+                return status.refusal(unknown_id("consumer", values.consumer), "")
+            admit = partial(stream.admit, question=self._question(stream.topic))
+            watch = partial(self._answers.deliver, call.stream, call.request, stream)
+            return self._begin(call, admit, stream.topic, watch, now_ns)
         if role is Role.ACKNOWLEDGE:
             calls.acknowledge(method, values, call.caller, now_ns)
         elif role is Role.LOOKUP:
@@ -262,7 +256,8 @@ class Deciding:
             return self._refusal(decision, op.topic)
         producer = self.to_prove(method, values, call.caller)
         if decision is not None:
-            return self._begin(call, partial(self._hold, call, op, decision, producer), now_ns)
+            hold = partial(self._calls.hold, op, decision, call.caller)
+            return self._begin(call, hold, op.topic, partial(self._watch, call, producer), now_ns)
         self._watch(call, producer)
         return None
 
@@ -274,42 +269,32 @@ class Deciding:
             return None
         return self._calls.unconfirmed_by(method, values, caller)
 
-    def _begin(self, call: Call, make: Callable[[Turn], Work[Refusal | None]], now_ns: int) -> Verdict:
-        task: Task[Refusal | None] = Task(self._connection.wait, partial(self._decided, call), now_ns)
-        return task.begin(make(task))
+    def _begin(
+        self,
+        call: Call,
+        work: Callable[[Turn, Hold], Work[Decision | None]],
+        topic: str,
+        watch: Callable[[], None],
+        now_ns: int,
+    ) -> Verdict:
+        """Have work decide a message that may have to wait.
 
-    # -- work ------------------------------------------------------------------------------------------
+        :param watch: has the broker's response watched if the message passes.
+        """
 
-    def _hold(
-        self, call: Call, op: Operation, delay: Decision, producer: Id | None, turn: Turn
-    ) -> Work[Refusal | None]:
-        decision = yield from self._calls.hold(op, delay, call.caller, turn, self._new_hold())
-        if decision is not None:
-            return self._refusal(decision, op.topic)
-        self._watch(call, producer)
-        return None
+        def end(decision: Decision | None) -> Refusal | None:
+            if decision is None:
+                watch()
+                return None
+            return self._refusal(decision, topic)
 
-    def _attach(self, call: Call, method: Method, values: Values, turn: Turn) -> Work[Refusal | None]:
-        attaching = self._calls.attaching(method, values, call.caller)
-        question = self._question(attaching.topic)
-        decision = yield from self._calls.attachments.admit(attaching, turn, self._new_hold(), question)
-        if decision is not None:
-            return self._refusal(decision, attaching.topic)
-        self._answers.attach(call.stream, call.request, attaching)
-        return None
+        def decided(decision: Decision | None, now_ns: int) -> None:
+            if self.follow(call, end(decision), now_ns):
+                self.advance(call, now_ns)
 
-    def _dispatch(self, call: Call, method: Method, values: Values, turn: Turn) -> Work[Refusal | None]:
-        stream = self._calls.dispatching(method, values, call.caller, turn.now_ns)
-        if stream is None:
-            return status.refusal(unknown_id("consumer", values.consumer), "")
-        decision = yield from stream.admit(turn, self._new_hold(), self._question(stream.topic))
-        if decision is not None:
-            return self._refusal(decision, stream.topic)
-        self._answers.deliver(call.stream, call.request, stream)
-        return None
-
-    def _new_hold(self) -> Hold:
-        return Hold(self._shared.max_hold_ns)
+        task: Task[Decision | None] = Task(self._connection.wait, decided, now_ns)
+        made = task.begin(work(task, Hold(self._shared.max_hold_ns)))
+        return made if isinstance(made, Running) else end(made)
 
     def _question(self, topic: str) -> Hashable:
         return self._shared.brokers.question(topic) if self._shared.brokers.question is not None else None

@@ -205,7 +205,7 @@ class GrpcSession(BaseSession):
         if self._unreachable is not None:
             return self._unreachable.wake(now_ns)
         self._follow_policies()
-        self._guarded(self._run_due, now_ns)
+        self._guarded(self._connection.timers.run_due, now_ns)
         return self._finish()
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
@@ -326,10 +326,6 @@ class GrpcSession(BaseSession):
         streams = self._connection.streams
         if len(streams.ids) < streams.floor:
             streams.shrink()
-
-    def _run_due(self, now_ns: int) -> None:
-        self._connection.timers.run_due(now_ns)
-        self._holding.settle(b"", now_ns)
 
     def _finish(self, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
         """Add the handlers' pending work: bytes for either side, questions, wake-ups, the end."""

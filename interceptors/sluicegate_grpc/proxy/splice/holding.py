@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TypeAlias
 
+from sluicegate.model import Decision
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.work import Running
 from sluicegate_grpc.events import GrpcEvent
@@ -32,7 +33,6 @@ from sluicegate_grpc.proxy.splice.frames import (
 from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.semantics.calls import Caller
 from sluicegate_grpc.semantics.fields import Tail
-from sluicegate_grpc.semantics.status import Refusal
 
 Mark: TypeAlias = tuple[int, int, Request]
 _SMALL = 1_024
@@ -102,6 +102,16 @@ class Body:
         else:
             self.chunks.append(chunk)
 
+    def release(self) -> list[Chunk] | None:
+        """Take the bytes that may be forwarded; None if they contradict what was decided."""
+        size = min(self.left, self.size) if self.step is Step.PASSING else self.size
+        taken = self.take(size)
+        if self.tail is not None and not all(self.tail.agrees(chunk.payload) for chunk in taken):
+            self.put_back(taken)
+            return None
+        self.passed(size)
+        return taken
+
     def put_back(self, chunks: list[Chunk]) -> None:
         """Withhold again what was taken."""
         self.chunks.extendleft(reversed(chunks))
@@ -156,7 +166,7 @@ class Call:
     """True once the client has ended the request."""
     end: bytes = b""
     """The frame that ended it, if that was not DATA."""
-    _waiting: Running[Refusal | None] | None = None
+    _waiting: Running[Decision | None] | None = None
     """The work on the message at hand, if its decision has to wait."""
 
     def admit(self) -> None:
@@ -164,7 +174,7 @@ class Call:
         self._waiting = None
         self.body.step = Step.PASSING
 
-    def wait_for(self, work: Running[Refusal | None]) -> None:
+    def wait_for(self, work: Running[Decision | None]) -> None:
         """The decision of the message at hand has to wait."""
         self._waiting = work
         self.body.step = Step.WAITING
