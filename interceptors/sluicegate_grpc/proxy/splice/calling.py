@@ -1,7 +1,6 @@
 """The client's DATA frames, and the ends of its calls: what passes at once, and what is kept to be read."""
 
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.deciding import Deciding
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
@@ -18,6 +17,7 @@ from sluicegate_grpc.proxy.splice.frames import (
 from sluicegate_grpc.proxy.splice.holding import Holding, Step
 from sluicegate_grpc.proxy.splice.messages import PREFIX, read_prefix
 from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import UNNAMED
 from sluicegate_grpc.semantics.fields import Values
@@ -29,23 +29,25 @@ class Calling:
     """The client's DATA frames.
 
     :param connection: the client's.
-    :param answers: the responses that have to be read.
+    :param responses: the responses that have to be read.
     :param refusals: ends calls.
     :param empty: counts empty frames.
     """
 
-    def __init__(self, connection: Connection, answers: Answers, refusals: Refusals, empty: Flood) -> None:
+    def __init__(
+        self, connection: Connection, responses: Responses, refusals: Refusals, empty: Flood
+    ) -> None:
         self._connection = connection
         self._callers = connection.callers
         self._aliases = connection.shared.aliases
         self._calls = connection.shared.calls
-        self._answers = answers
+        self._responses = responses
         self._refusals = refusals
         self._empty = empty
         self._up = connection.up
         self._flow = connection.up.flow
-        self.holding = Holding(connection, answers, refusals)
-        self._deciding = Deciding(connection, answers, refusals, self.holding)
+        self.holding = Holding(connection, responses, refusals)
+        self._deciding = Deciding(connection, responses, refusals, self.holding)
         self._marks = self.holding.marks
 
     # -- frames ---------------------------------------------------------------------------------------
@@ -83,9 +85,9 @@ class Calling:
             self._flow.window -= stop - at - HEAD
             watches = calls.attachments.unconfirmed or self._aliases is not None
             if watches and (producer := self._deciding.to_prove(method, values, caller)):
-                self._answers.prove(stream, request, producer)
+                self._responses.prove(stream, request, producer)
             elif request.claim and caller.principal != request.claim.principal:
-                self._answers.accept(stream, request)
+                self._responses.accept(stream, request)
             return True
         call = None
         try:
@@ -191,4 +193,4 @@ class Calling:
         if self._refusals.forget(stream) or unknown:
             self._up.cut(at, stop)
         self._up.over(stream)
-        self._answers.reset(stream, now_ns, by_client=True)
+        self._responses.reset(stream, now_ns, by_client=True)

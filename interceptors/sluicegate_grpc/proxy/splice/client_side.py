@@ -37,7 +37,7 @@ _OPEN = State.OPEN
 _SHAPE = END_HEADERS | PADDED | HAS_PRIORITY
 """Flags that say what a HEADERS frame holds besides its block."""
 _WINDOWS_EACH = 64
-"""WINDOW_UPDATE frames by which a client may answer what came from the broker in one read."""
+"""WINDOW_UPDATE frames that a client may send for what came from the broker in one read."""
 
 
 class ClientSide(Side):

@@ -9,7 +9,6 @@ from sluicegate.model import Action, Decision, Method, Operation, Role
 from sluicegate.model.methods import Path
 from sluicegate.sessions.work import Running, Task, Turn, Work
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.flow import joined
@@ -24,6 +23,7 @@ from sluicegate_grpc.proxy.splice.messages import (
     with_prefix,
 )
 from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.calls.publishing import unknown_id
@@ -43,20 +43,20 @@ class Deciding:
     """Reads the messages of one connection's calls, has each decided, and forwards it or refuses the call.
 
     :param connection: the client's.
-    :param answers: watches the broker's responses to what passes.
+    :param responses: watches the broker's responses to what passes.
     :param refusals: ends calls.
     :param holding: knows the calls.
     """
 
-    __slots__ = ("_answers", "_calls", "_connection", "_flow", "_holding", "_refusals", "_shared", "_up")
+    __slots__ = ("_calls", "_connection", "_flow", "_holding", "_refusals", "_responses", "_shared", "_up")
 
     def __init__(
-        self, connection: Connection, answers: Answers, refusals: Refusals, holding: Holding
+        self, connection: Connection, responses: Responses, refusals: Refusals, holding: Holding
     ) -> None:
         self._connection = connection
         self._shared = connection.shared
         self._calls = connection.shared.calls
-        self._answers = answers
+        self._responses = responses
         self._refusals = refusals
         self._holding = holding
         self._up = connection.up
@@ -199,7 +199,7 @@ class Deciding:
         if owed is not None:
             owed += self._up.pending(call.stream)
         self._holding.end(call, now_ns)
-        has_ended, is_up, alone = call.has_ended, call.head.is_up, not call.is_answered
+        has_ended, is_up, alone = call.has_ended, call.head.is_up, not call.has_response
         self._refusals.refuse(call.stream, refusal, has_ended=has_ended, is_up=is_up, alone=alone, owed=owed)
         return False
 
@@ -221,24 +221,24 @@ class Deciding:
         if role is Role.ATTACH_PRODUCER or role is Role.SUBSCRIBE:
             attaching = calls.attaching(method, values, call.caller)
             admit = partial(calls.attachments.admit, attaching, question=self._question(attaching.topic))
-            watch = partial(self._answers.attach, call.stream, call.request, attaching)
+            watch = partial(self._responses.attach, call.stream, call.request, attaching)
             return self._begin(call, admit, attaching.topic, watch, now_ns)
         if role is Role.DISPATCH:
             stream = calls.dispatching(method, values, call.caller, now_ns)
             if stream is None:
                 return status.refusal(unknown_id("consumer", values.consumer), "")
             admit = partial(stream.admit, question=self._question(stream.topic))
-            watch = partial(self._answers.deliver, call.stream, call.request, stream)
+            watch = partial(self._responses.deliver, call.stream, call.request, stream)
             return self._begin(call, admit, stream.topic, watch, now_ns)
         if role is Role.ACKNOWLEDGE:
             calls.acknowledge(method, values, call.caller, now_ns)
         elif role is Role.LOOKUP:
-            self._answers.note_topic(call.stream, values.topic)
+            self._responses.note_topic(call.stream, values.topic)
         elif role is Role.KEEP_ALIVE:
             calls.touch(values.attachment, call.caller, now_ns)
         else:
             leave = partial(calls.detach, method, values, call.caller)
-            self._answers.detach(call.stream, call.request, leave)
+            self._responses.detach(call.stream, call.request, leave)
         self._watch(call)
         return None
 
@@ -308,6 +308,6 @@ class Deciding:
         """Watch the response to a call that passes, if it tells something new."""
         request = call.request
         if producer is not None:
-            self._answers.prove(call.stream, request, producer)
+            self._responses.prove(call.stream, request, producer)
         elif request.claim and call.caller.principal != request.claim.principal:
-            self._answers.accept(call.stream, request)
+            self._responses.accept(call.stream, request)

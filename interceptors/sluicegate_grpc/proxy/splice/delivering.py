@@ -94,7 +94,7 @@ class _End:
 class Delivering(Withholding):
     """The messages of one stream.
 
-    :param request: what it answers.
+    :param request: the call's.
     :param delivery: the consumer.
     :param watchers: of the connection: it stays among them while messages wait after the broker's end of the
         stream.

@@ -35,7 +35,7 @@ class Opening:
     waits_for_broker: bool = False
     """True while the broker is being connected."""
     is_stood_in: bool = False
-    """True if another broker answers in place of the one that was asked for."""
+    """True if another broker is connected than the one that was asked for."""
     _preface: bytes = b""
     _began_ns: int = 0
     _early: Pieces = field(init=False)
@@ -92,7 +92,7 @@ class Opening:
         return self._early.all()
 
     def stands_in(self) -> None:
-        """Another broker answers in place of the one that was asked for."""
+        """Another broker is connected than the one that was asked for."""
         self.is_stood_in = True
 
     def dial(self) -> Dial | None:

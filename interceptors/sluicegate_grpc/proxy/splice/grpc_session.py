@@ -11,7 +11,6 @@ from sluicegate.model import ConnectionClose, SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
 from sluicegate.sessions.work import TURN
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.broker_side import BrokerSide
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.client_side import ClientSide
@@ -22,6 +21,7 @@ from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import PREFACE, ErrorCode, WireError, goaway
 from sluicegate_grpc.proxy.splice.greeting import Opening
 from sluicegate_grpc.proxy.splice.life import PASSING, Event, State
+from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.proxy.splice.shared import Address, Shared
 from sluicegate_grpc.proxy.splice.unreachable import UnreachableBroker
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
@@ -42,12 +42,11 @@ class GrpcSession(BaseSession):
         already, as it does for a listener with an `upstream`.
     :param routes: True if the first request may name the broker (`MethodMap.route_header`): nothing is
         dialled before it has come.
-    :param stand_ins: brokers that answer if the only one is unreachable: their lookups name the new owners of
+    :param stand_ins: brokers to use if the only one is unreachable: their lookups name the new owners of
         its topics. A second later the client must reconnect, as that broker may be back.
     """
 
     __slots__ = (
-        "_answers",
         "_callers",
         "_client",
         "_connection",
@@ -55,6 +54,7 @@ class GrpcSession(BaseSession):
         "_holding",
         "_life",
         "_opening",
+        "_responses",
         "_unreachable",
         "_up",
     )
@@ -73,19 +73,19 @@ class GrpcSession(BaseSession):
         self._callers = connection.callers
         self._up = connection.up
         self._down = connection.down
-        self._answers = Answers(connection)
+        self._responses = Responses(connection)
         refusals = Refusals(connection)
         floods = ControlFloods(shared.limits)
-        calling = Calling(connection, self._answers, refusals, floods.empty)
-        self._answers.watchers.break_off_by(calling.break_off)
+        calling = Calling(connection, self._responses, refusals, floods.empty)
+        self._responses.watchers.break_off_by(calling.break_off)
         self._holding = calling.holding
         self._client = ClientSide(connection, calling, refusals, floods)
-        BrokerSide(connection, calling, self._answers, refusals)
+        BrokerSide(connection, calling, self._responses, refusals)
         routes = routes and bool(shared.rules.methods.route_header)
         self._opening: Opening | None = Opening(shared, addresses, stand_ins, routes)
         """What comes first; None once frames pass."""
         self._unreachable: UnreachableBroker | None = None
-        """Answers in place of a broker that cannot be connected."""
+        """Responses in place of a broker that cannot be connected."""
         shared.session_opened()
 
     @property
@@ -97,8 +97,8 @@ class GrpcSession(BaseSession):
 
     @property
     def open_calls(self) -> int:
-        """Calls that the broker has yet to answer; streams of messages do not count."""
-        return len(self._connection.streams.ids) - self._answers.deliveries
+        """Calls whose responses have not ended; streams of messages do not count."""
+        return len(self._connection.streams.ids) - self._responses.deliveries
 
     @property
     def frame_began_ns(self) -> int:
@@ -157,7 +157,7 @@ class GrpcSession(BaseSession):
         return passed
 
     def stands_in(self) -> None:
-        """Another broker answers in place of the one that was asked for."""
+        """Another broker is connected than the one that was asked for."""
         if self._opening is not None:
             self._opening.stands_in()
         self._connection.shared.count(GrpcEvent.STOOD_IN)
@@ -220,7 +220,7 @@ class GrpcSession(BaseSession):
         return self._life.state in PASSING
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """Send GOAWAY, then close once no call is left to answer.
+        """Send GOAWAY, then close once all responses have ended.
 
         Streams of messages have no end of their own: they end with UNAVAILABLE. Their clients open them again
         at once, and some take it for final if that meets GOAWAY or the closing connection (tonic 0.14:
@@ -230,9 +230,9 @@ class GrpcSession(BaseSession):
         if life.state not in PASSING:
             is_early = self._opening is not None and not self._opening.waits_for_broker
             return [Close()] if is_early and life.close is None else ()
-        if self._answers.deliveries:
+        if self._responses.deliveries:
             life.refuse(_ENDS, now_ns + _REOPENING_NS)
-            self._answers.end_deliveries(_ENDS, now_ns)
+            self._responses.end_deliveries(_ENDS, now_ns)
         if life.refuses_until_ns and (now_ns < life.refuses_until_ns or self.open_calls):
             return self._finish()
         self._client.goes_away("the gateway ends")
@@ -247,7 +247,7 @@ class GrpcSession(BaseSession):
     def parting(self, now_ns: int) -> Iterator[None]:
         """The same in slices."""
         self._holding.closed(now_ns)
-        self._answers.closed(now_ns)
+        self._responses.closed(now_ns)
         if self._opening is not None:
             self._opening.take()
         self._unreachable = None
@@ -331,14 +331,14 @@ class GrpcSession(BaseSession):
         """Add the handlers' pending work: bytes for either side, questions, wake-ups, the end."""
         # <hot> Runs for every read, of which nearly all pass unchanged.
         connection = self._connection
-        parts, answers = self._up.take(up), self._down.take(down)
+        parts, replies = self._up.take(up), self._down.take(down)
         out: list[Command] = []
         if parts:
             out.extend(map(ToUpstream, parts))
-        if answers:
+        if replies:
             if not connection.client_settings.is_greeted and (own := connection.greeting()):
-                answers.insert(0, own)
-            out.extend(map(ToClient, answers))
+                replies.insert(0, own)
+            out.extend(map(ToClient, replies))
         timers = connection.timers
         if (timers or timers.has_new) and (wake_up_ns := timers.wake_up_ns()) is not None:
             out.append(WakeAt(wake_up_ns))
@@ -347,7 +347,7 @@ class GrpcSession(BaseSession):
             connection.questions.new.clear()
         if self._life.close is not None:
             out.append(self._life.close)
-        if parts is not None and answers is not None:
+        if parts is not None and replies is not None:
             return out
         if not out:
             return PASS

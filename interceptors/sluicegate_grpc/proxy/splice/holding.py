@@ -14,7 +14,6 @@ from sluicegate.model import Decision
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.work import Running
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.flow import Chunk, Credit, Outlet, joined
@@ -31,6 +30,7 @@ from sluicegate_grpc.proxy.splice.frames import (
     window_update,
 )
 from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics.calls import Caller
 from sluicegate_grpc.semantics.fields import Tail
 
@@ -160,7 +160,7 @@ class Call:
     """To the broker."""
     head: Head
     body: Body
-    is_answered: bool = False
+    has_response: bool = False
     """True once the client got response headers."""
     has_ended: bool = False
     """True once the client has ended the request."""
@@ -189,13 +189,13 @@ class Holding:
     """The requests of one connection that policies apply to.
 
     :param connection: the client's.
-    :param answers: the responses that have to be read.
+    :param responses: the responses that have to be read.
     :param refusals: ends calls.
     """
 
-    def __init__(self, connection: Connection, answers: Answers, refusals: Refusals) -> None:
+    def __init__(self, connection: Connection, responses: Responses, refusals: Refusals) -> None:
         self._connection = connection
-        self._answers = answers
+        self._responses = responses
         self._refusals = refusals
         self._up = connection.up
         self._open = connection.streams.ids
@@ -258,16 +258,16 @@ class Holding:
         self.highest = stream
         if request.method is None:
             self._connection.shared.unknown(request.path)
-        self._watch_answer(stream, request)
+        self._watch_response(stream, request)
 
-    def _watch_answer(self, stream: int, request: Request) -> None:
+    def _watch_response(self, stream: int, request: Request) -> None:
         """Watch a response that may have to be rewritten."""
         rewrite = self._connection.shared.rules.rewrites.get(request.path)
         if rewrite is not None:
-            self._answers.rewrite(stream, request, rewrite)
+            self._responses.rewrite(stream, request, rewrite)
 
     def _new(self, stream: int, request: Request, head: Head) -> Call:
-        self._watch_answer(stream, request)
+        self._watch_response(stream, request)
         callers = self._connection.callers
         caller = callers.of(request.claim) if request.claim else callers.anonymous
         body = Body(Step.READING if request.is_publish else Step.FREE)
@@ -429,7 +429,7 @@ class Holding:
     def end(self, call: Call, now_ns: int) -> None:
         """Stop reading a call that the gateway ends, and watching its response."""
         self.forget(call, now_ns)
-        self._answers.reset(call.stream, now_ns, by_client=True)
+        self._responses.reset(call.stream, now_ns, by_client=True)
 
     def broken(self, call: Call, code: ErrorCode, now_ns: int) -> None:
         """Reset a call whose client breaks the protocol (RFC 9113 section 5.4.2)."""

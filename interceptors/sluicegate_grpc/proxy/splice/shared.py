@@ -25,8 +25,8 @@ class Brokers:
     """What errors for clients call them."""
     route: Callable[[str], tuple[Address, ...] | None] = lambda broker: None
     """The addresses of the broker that a request's `route_header` names; None if it is not allowed."""
-    looked_up: Callable[[str, bytes, int], None] = lambda topic, answer, now_ns: None
-    """Called with a topic, the broker's answer to a LOOKUP of it, which is rewritten, and the time."""
+    looked_up: Callable[[str, bytes, int], None] = lambda topic, response, now_ns: None
+    """Called with a topic, the broker's response to a LOOKUP of it, which is rewritten, and the time."""
     question: Callable[[str], object] | None = None
     """What to ask the front for a topic's subscriptions; it tells `Attachments.listed` before it answers."""
 

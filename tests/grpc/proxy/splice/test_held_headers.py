@@ -51,7 +51,7 @@ def test_the_response_of_a_refused_stream_is_not_watched() -> None:
 
     client.send(headers(3))
 
-    assert not session_of(client)._answers.watchers
+    assert not session_of(client)._responses.watchers
 
 
 def test_bytes_of_a_refused_stream_return_their_credit() -> None:
@@ -162,13 +162,13 @@ def test_a_forwarded_call_that_breaks_the_protocol_is_reset_at_the_broker_too() 
     client = opened(gate.shared())
     client.front.rules.rewrites = {service.PUBLISH: lambda data: data}
     client.send(headers(3), call(5, MESSAGE, service.OTHER))
-    assert session_of(client)._answers.watchers
+    assert session_of(client)._responses.watchers
 
     client.send(headers(3))
 
     assert client.resets(3) == [PROTOCOL_ERROR]
     assert client.server.seen[3].reset is not None
-    assert not session_of(client)._answers.watchers
+    assert not session_of(client)._responses.watchers
 
 
 def test_nothing_is_kept_of_an_ended_call_that_breaks_the_protocol() -> None:
