@@ -39,7 +39,7 @@ class BrokerSide(Side):
     ) -> None:
         super().__init__(connection, connection.down)
         self._calling = calling
-        self._calls = calling.holding.calls
+        self._calls = calling.policed.calls
         self._responses = responses
         self._open = connection.streams.ids
         self._looked_at = connection.down.watched
@@ -154,8 +154,8 @@ class BrokerSide(Side):
         """Drop streams above the last id of a GOAWAY, which the client repeats elsewhere."""
         if stop - at >= HEAD + 8:
             last = int.from_bytes(data[at + HEAD : at + HEAD + 4], "big") & STREAM_MASK
-            for held in [held for held in self._calls if held > last]:
-                self._calling.over(held, now_ns, reset=True)
+            for late in [each for each in self._calls if each > last]:
+                self._calling.over(late, now_ns, reset=True)
             lowest = self._life.last_stream(last)
             if lowest != last:
                 self._frames.replace(at + HEAD, at + HEAD + 4, lowest.to_bytes(4, "big"))

@@ -14,8 +14,8 @@ from sluicegate_grpc.proxy.splice.frames import (
     rst_stream,
     unpadded,
 )
-from sluicegate_grpc.proxy.splice.holding import Holding, Step
 from sluicegate_grpc.proxy.splice.messages import PREFIX, read_prefix
+from sluicegate_grpc.proxy.splice.policed_calls import PolicedCalls, Step
 from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics import status
@@ -46,9 +46,9 @@ class Calling:
         self._empty = empty
         self._up = connection.up
         self._flow = connection.up.flow
-        self.holding = Holding(connection, responses, refusals)
-        self._deciding = Deciding(connection, responses, refusals, self.holding)
-        self._marks = self.holding.marks
+        self.policed = PolicedCalls(connection, responses, refusals)
+        self._deciding = Deciding(connection, responses, refusals, self.policed)
+        self._marks = self.policed.marks
 
     # -- frames ---------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Calling:
         values = request.plans.request.read(data, at + HEAD + PREFIX, stop)
         if not isinstance(values, Values) or (self._aliases and values.producer in self._aliases):
             return False
-        holding, calls = self.holding, self._calls
+        policed, calls = self.policed, self._calls
         method = request.method or request.known_method  # the property would cost a call
         callers = self._callers
         caller = callers.of(request.claim) if request.claim else callers.anonymous
@@ -81,7 +81,7 @@ class Calling:
             self._deciding.name(request, values, data[at + HEAD + PREFIX : stop])
             op, decision = calls.publish(method, values, caller, now_ns)
         if decision is None:
-            holding.passes(stream)
+            policed.passes(stream)
             self._flow.window -= stop - at - HEAD
             watches = calls.attachments.unconfirmed or self._aliases is not None
             if watches and (producer := self._deciding.to_prove(method, values, caller)):
@@ -91,7 +91,7 @@ class Calling:
             return True
         call = None
         try:
-            call = holding.keep(data, at, stop, END_STREAM, stream, now_ns)
+            call = policed.keep(data, at, stop, END_STREAM, stream, now_ns)
         finally:
             if call is None:
                 calls.abandon(op, caller, now_ns)
@@ -106,24 +106,24 @@ class Calling:
         """A DATA frame that does not simply pass."""
         if stop - at == HEAD and not flags & END_STREAM:
             self._empty.count(now_ns)
-        holding = self.holding
-        if stream not in holding.marks and stream not in holding.calls:
-            if stream > holding.last:
+        policed = self.policed
+        if stream not in policed.marks and stream not in policed.calls:
+            if stream > policed.last:
                 raise idle(stream)
-            if stream > holding.highest or stream in self._refusals.discarded:
+            if stream > policed.highest or stream in self._refusals.discarded:
                 self._refusals.discard_data(at, stop, flags, stream, now_ns)
             elif stop - at > HEAD or stream in self._up.watched:
                 self._up.waits(data, at, stop, flags, stream)
             return
         if self._simply_passes(data, at, stop, flags, stream, now_ns):
             return
-        call = self.holding.keep(data, at, stop, flags, stream, now_ns)
+        call = self.policed.keep(data, at, stop, flags, stream, now_ns)
         if call is not None:
             self._deciding.advance(call, now_ns)
 
     def _simply_passes(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> bool:
         """Whether a frame belongs to an admitted message and passes unchanged."""
-        call = self.holding.calls.get(stream)
+        call = self.policed.calls.get(stream)
         if call is None or call.body.chunks or not call.head.is_up:
             return False
         begin, end = unpadded(data, at, stop, flags)
@@ -139,19 +139,19 @@ class Calling:
         self._flow.passed(call.outlet, stop - at - HEAD)
         call.body.passed(end - begin)
         if flags & END_STREAM:
-            self.holding.forget(call, now_ns)
+            self.policed.forget(call, now_ns)
         return True
 
     def trailers(self, data: bytes, frames: bytes, stream: int, now_ns: int, *, are_wellformed: bool) -> bool:
         """A header block that ends a client's call; True if it passes at once."""
-        call = self.holding.call(stream, data, now_ns)
+        call = self.policed.call(stream, data, now_ns)
         if call is None:
             return False
         if not are_wellformed:
-            self.holding.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
+            self.policed.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
             return False
         if call.head.is_up and not call.body.chunks and not call.outlet.items:
-            self.holding.forget(call, now_ns)
+            self.policed.forget(call, now_ns)
             return True
         call.has_ended, call.end = True, frames
         self._deciding.advance(call, now_ns)
@@ -163,12 +163,12 @@ class Calling:
         :param reset: False if it has only ended its own side, so that it waits for the client's end.
         """
         self._connection.streams.ended(stream)
-        call = self.holding.calls.get(stream)
+        call = self.policed.calls.get(stream)
         if call is None:
             if reset:
                 self._up.over(stream)
             return
-        self.holding.forget(call, now_ns)
+        self.policed.forget(call, now_ns)
         if not reset:
             self._up.insert(rst_stream(stream, ErrorCode.CANCEL))
         if not call.has_ended:
@@ -185,11 +185,11 @@ class Calling:
     def reset(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> None:
         """The client has reset a stream; the reset is forwarded if the stream was."""
         self._connection.streams.ended(stream)
-        holding = self.holding
-        call = holding.call(stream, data, now_ns)
+        policed = self.policed
+        call = policed.call(stream, data, now_ns)
         if call is not None:
-            holding.forget(call, now_ns)
-        unknown = (call is not None and not call.head.is_up) or (call is None and stream > holding.highest)
+            policed.forget(call, now_ns)
+        unknown = (call is not None and not call.head.is_up) or (call is None and stream > policed.highest)
         if self._refusals.forget(stream) or unknown:
             self._up.cut(at, stop)
         self._up.over(stream)

@@ -13,7 +13,6 @@ from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.flow import joined
 from sluicegate_grpc.proxy.splice.frame_stream import BYTES_SHIFT
-from sluicegate_grpc.proxy.splice.holding import Call, Holding, Step
 from sluicegate_grpc.proxy.splice.messages import (
     PREFIX,
     UnknownEncodingError,
@@ -22,6 +21,7 @@ from sluicegate_grpc.proxy.splice.messages import (
     read_prefix,
     with_prefix,
 )
+from sluicegate_grpc.proxy.splice.policed_calls import Call, PolicedCalls, Step
 from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics import status
@@ -45,20 +45,20 @@ class Deciding:
     :param connection: the client's.
     :param responses: watches the broker's responses to what passes.
     :param refusals: ends calls.
-    :param holding: knows the calls.
+    :param policed: knows the calls.
     """
 
-    __slots__ = ("_calls", "_connection", "_flow", "_holding", "_refusals", "_responses", "_shared", "_up")
+    __slots__ = ("_calls", "_connection", "_flow", "_policed", "_refusals", "_responses", "_shared", "_up")
 
     def __init__(
-        self, connection: Connection, responses: Responses, refusals: Refusals, holding: Holding
+        self, connection: Connection, responses: Responses, refusals: Refusals, policed: PolicedCalls
     ) -> None:
         self._connection = connection
         self._shared = connection.shared
         self._calls = connection.shared.calls
         self._responses = responses
         self._refusals = refusals
-        self._holding = holding
+        self._policed = policed
         self._up = connection.up
         self._flow = connection.up.flow
 
@@ -76,7 +76,7 @@ class Deciding:
                 self.refuse(call, status.malformed(call.request.path), now_ns)
                 return
             self._flow.send(call.outlet, *decided)
-        if self._holding.calls.get(call.stream) is call and not self._holding.finish(call, now_ns):
+        if self._policed.calls.get(call.stream) is call and not self._policed.finish(call, now_ns):
             self.refuse(call, status.malformed(call.request.path), now_ns)
 
     def _read(self, call: Call, now_ns: int) -> bool:
@@ -185,7 +185,7 @@ class Deciding:
         """Carry a verdict out; False if the message waits or is refused."""
         if verdict is None:
             call.admit()
-            self._holding.flush(call.stream)
+            self._policed.flush(call.stream)
             return True
         if isinstance(verdict, Refusal):
             return self.refuse(call, verdict, now_ns)
@@ -198,7 +198,7 @@ class Deciding:
         owed = call.body.owed
         if owed is not None:
             owed += self._up.pending(call.stream)
-        self._holding.end(call, now_ns)
+        self._policed.end(call, now_ns)
         has_ended, is_up, alone = call.has_ended, call.head.is_up, not call.has_response
         self._refusals.refuse(call.stream, refusal, has_ended=has_ended, is_up=is_up, alone=alone, owed=owed)
         return False

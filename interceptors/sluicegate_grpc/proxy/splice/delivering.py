@@ -155,8 +155,8 @@ class Delivering(Withholding):
                 self.pump(now_ns)
 
     def _let_pass(self, data: bytes, at: int, end: int, now_ns: int) -> int:
-        """Decide messages in place, as long as they pass; returns the offset of the first that does not."""
-        # <hot> One turn for each message.
+        """Decide unbuffered messages, as long as they pass; returns the offset of the first that does not."""
+        # <hot> One round for each message.
         rest = self._rest
         if rest.passes:
             taken = min(rest.passes, end - at)
@@ -208,7 +208,7 @@ class Delivering(Withholding):
         while at < end:
             if not self._queue or not self._queue[-1].lacks:
                 self._queue.append(Message())
-                self._down.reserved.hold_besides(MESSAGE_BYTES)
+                self._down.reserved.charge(MESSAGE_BYTES)
             message = self._queue[-1]
             stop = min(end, at + message.lacks)
             if not message.size and end - at >= PREFIX and not message.there:
@@ -251,7 +251,7 @@ class Delivering(Withholding):
     def _discard(self) -> None:
         for message in self._queue:
             self._down.flow.discard(self._outlet, message.chunks)
-        self._down.reserved.let_go(MESSAGE_BYTES * len(self._queue))
+        self._down.reserved.give(MESSAGE_BYTES * len(self._queue))
         self._queue.clear()
 
     def _finished(self, now_ns: int, *, has_left: bool) -> None:
@@ -322,7 +322,7 @@ class Delivering(Withholding):
         return None
 
     def _send(self, message: Message, *, drop: bool) -> None:
-        self._down.reserved.let_go(MESSAGE_BYTES)
+        self._down.reserved.give(MESSAGE_BYTES)
         if drop:
             self._rest.drops = message.size - message.there
             for chunk in message.chunks:

@@ -58,7 +58,7 @@ class Reserved:
     """Bytes that all sessions may keep together."""
     size: int = 0
 
-    def hold(self, size: int) -> None:
+    def take(self, size: int) -> None:
         """Reserve memory for header blocks.
 
         :raises NoRoomError: if there is no room for them.
@@ -67,13 +67,13 @@ class Reserved:
             raise NoRoomError
         self.size += size
 
-    def hold_besides(self, size: int) -> None:
+    def charge(self, size: int) -> None:
         """Count memory that withheld bytes take besides."""
         self._budget.charge(size)
         self.size += size
 
-    def let_go(self, size: int) -> None:
-        """Release memory that is held, or held besides."""
+    def give(self, size: int) -> None:
+        """Release memory that was taken or charged."""
         self._budget.give(size)
         self.size -= size
 
@@ -153,9 +153,9 @@ class FrameStream:
         self.back, back.back = back, self
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Buffered bytes: of an incomplete frame, and withheld ones."""
-        return self._partial.rest.size + self.reserved.size + self.flow.held_bytes
+        return self._partial.rest.size + self.reserved.size + self.flow.buffered_bytes
 
     @property
     def frame_began_ns(self) -> int:
@@ -208,7 +208,7 @@ class FrameStream:
         if not was_open or partial.stream <= 0:
             partial.began_ns = now_ns
         if at < len(data):
-            need = HEAD
+            need = HEAD  # the pieces of a frame are joined once, when all of it is there
             if len(data) - at >= HEAD:
                 high, low = read_head(data, at)[:2]
                 need += high << 8 | low
@@ -216,7 +216,7 @@ class FrameStream:
         return partial.waits_for_turn
 
     def _frames(self, data: bytes, now_ns: int) -> int:  # noqa: C901 - one loop, and hot
-        # <hot> One turn for each frame.
+        # <hot> One round for each frame.
         handlers, marked = self._handlers, self._marked
         watched, flow, max_frame = self.watched, self.flow, self.max_frame
         partial, read = self._partial, self.read
@@ -236,7 +236,7 @@ class FrameStream:
                 if stream < 0:
                     stream &= STREAM_MASK
                 if partial.stream and (kind != CONTINUATION or stream != partial.stream):
-                    self._out_of_place(kind)
+                    self._unexpected(kind)
                 if kind | flags & marked == DATA and size and stream not in watched and size <= flow.window:
                     flow.window -= size
                 else:
@@ -262,7 +262,7 @@ class FrameStream:
         """
         self.read.charged += work
 
-    def _out_of_place(self, kind: int) -> None:
+    def _unexpected(self, kind: int) -> None:
         if self._partial.stream != _NOTHING_YET:
             raise malformed("a header block was left open")
         if kind != SETTINGS:  # RFC 9113 section 3.4
@@ -281,12 +281,12 @@ class FrameStream:
         :raises NoRoomError: if there is no room for it; it is cut in any case.
         """
         self.cut(start, stop)
-        self.reserved.hold(stop - start)
+        self.reserved.take(stop - start)
 
     def drop(self) -> None:
         """Discard everything that is buffered."""
         self._partial.rest.drop()
-        self.reserved.let_go(self.reserved.size)
+        self.reserved.give(self.reserved.size)
         for outlet in tuple(self.flow.outlets.values()):
             self.flow.close(outlet)
         self.read.credit.clear()
@@ -303,7 +303,7 @@ class FrameStream:
     def block_ends(self, size: int) -> None:
         """It is complete; its frames, which were withheld, take no memory any more."""
         self._partial.stream = 0
-        self.reserved.let_go(size)
+        self.reserved.give(size)
 
     def settings_apply(self, stop: int, initial_window: int | None, max_frame: int) -> None:
         """The receiver's settings apply from an offset on; None or 0 for those that do not change."""

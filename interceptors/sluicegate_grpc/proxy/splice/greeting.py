@@ -47,7 +47,7 @@ class Opening:
         self._early = Pieces(self.shared.services.budget)
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes that are kept."""
         return self._early.size
 

@@ -51,9 +51,9 @@ class GrpcSession(BaseSession):
         "_client",
         "_connection",
         "_down",
-        "_holding",
         "_life",
         "_opening",
+        "_policed",
         "_responses",
         "_unreachable",
         "_up",
@@ -78,7 +78,7 @@ class GrpcSession(BaseSession):
         floods = ControlFloods(shared.limits)
         calling = Calling(connection, self._responses, refusals, floods.empty)
         self._responses.watchers.break_off_by(calling.break_off)
-        self._holding = calling.holding
+        self._policed = calling.policed
         self._client = ClientSide(connection, calling, refusals, floods)
         BrokerSide(connection, calling, self._responses, refusals)
         routes = routes and bool(shared.rules.methods.route_header)
@@ -91,9 +91,10 @@ class GrpcSession(BaseSession):
     @property
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
-        early = self._opening.held_bytes if self._opening is not None else 0
-        early += self._unreachable.held_bytes if self._unreachable is not None else 0
-        return early + self._up.held_bytes + self._down.held_bytes + self._connection.streams.held_bytes
+        early = self._opening.buffered_bytes if self._opening is not None else 0
+        early += self._unreachable.buffered_bytes if self._unreachable is not None else 0
+        passing = self._up.buffered_bytes + self._down.buffered_bytes
+        return early + passing + self._connection.streams.reserved_bytes
 
     @property
     def open_calls(self) -> int:
@@ -240,13 +241,13 @@ class GrpcSession(BaseSession):
         return out if self.open_calls else [*out, Close()]
 
     def closed(self, now_ns: int) -> None:
-        """The connection is closed: release everything that it held or counted for."""
+        """The connection is closed: release everything that it kept or counted for."""
         for _ in self.parting(now_ns):
             pass
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The same in slices."""
-        self._holding.closed(now_ns)
+        self._policed.closed(now_ns)
         self._responses.closed(now_ns)
         if self._opening is not None:
             self._opening.take()
@@ -294,7 +295,7 @@ class GrpcSession(BaseSession):
 
     def _broken(self, error: WireError | NoRoomError) -> None:
         """A peer has broken the protocol, or the budget is used up: end the connection."""
-        last = self._life.last_stream(self._holding.highest)
+        last = self._life.last_stream(self._policed.highest)
         if isinstance(error, WireError):
             self._down.insert(goaway(last, error.code, str(error)))
             self._life.fail(Close(error.counter, f"{error} from or for {self.client}"))
@@ -313,9 +314,9 @@ class GrpcSession(BaseSession):
             callers.follow_policies()
         if self._up.walk(data, now_ns):
             self._connection.wait(TURN, lambda now_ns, answer: self._walk_up(b"", now_ns))
-        holding = self._holding
-        if holding.marks or holding.calls:
-            holding.settle(self._up.read.data, now_ns)
+        policed = self._policed
+        if policed.marks or policed.calls:
+            policed.settle(self._up.read.data, now_ns)
 
     def _walk_down(self, data: bytes, now_ns: int) -> None:
         callers = self._callers

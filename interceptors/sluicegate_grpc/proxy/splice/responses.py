@@ -255,7 +255,7 @@ class Responses:
         self._watch(stream, Delivering(self._connection, stream, request, delivery, self.watchers))
 
     def reset(self, stream: int, now_ns: int, *, by_client: bool) -> None:
-        """The client has reset a stream, or the gateway in its place; or else the broker has."""
+        """The client has reset a stream, or the gateway for it; or else the broker has."""
         watcher = self.watchers.pop(stream, None)
         if watcher is not None:
             watcher.ended(now_ns, by_client=by_client)

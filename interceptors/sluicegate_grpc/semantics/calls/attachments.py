@@ -247,7 +247,7 @@ class Attachments:
 
     def leave(self, place: Place | None, now_ns: int) -> None:
         """A producer or consumer has left, if it counted."""
-        if place is not None and place.held:
+        if place is not None and place.is_counted:
             self.release(place, now_ns)
 
     def caller_closed(self, caller: Caller, now_ns: int, most: int | None = None) -> None:

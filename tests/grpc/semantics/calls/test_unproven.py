@@ -173,7 +173,7 @@ def test_any_order_of_events_leaves_nothing_behind(
         lab.attachments.caller_closed(caller, now_ns)
     lab.attachments.release_ghosts(now_ns + 2 * GHOST_NS)
     assert (lab.producers, len(lab.attachments.unconfirmed)) == (0, 0)
-    assert not any(place.uses.pending or place.held for place in lab.calls._places)
+    assert not any(place.uses.pending or place.is_counted for place in lab.calls._places)
 
 
 def test_a_replicating_connection_is_one_producer_per_topic() -> None:

@@ -137,9 +137,9 @@ class Body:
 
 @dataclass(slots=True, eq=False)
 class Head:
-    """A request's headers on their way to the broker; `Holding` writes it."""
+    """A request's headers on their way to the broker; `PolicedCalls` writes it."""
 
-    place: int
+    at: int
     """Their offset in the bytes being read."""
     is_up: bool = False
     """True once the broker knows of the request."""
@@ -185,7 +185,7 @@ class Call:
             self._waiting.close(now_ns)
 
 
-class Holding:
+class PolicedCalls:
     """The requests of one connection that policies apply to.
 
     :param connection: the client's.
@@ -204,13 +204,13 @@ class Holding:
         self.marks: dict[int, Mark] = {}
         """Requests whose first message is yet to come: where their headers are in the bytes being read."""
         self._extras: dict[int, list[tuple[int, int]]] = {}
-        """By stream: places of window updates behind those headers."""
-        self._held: list[int] = []
+        """By stream: offsets of window updates behind those headers."""
+        self._unsent: list[int] = []
         """Streams whose headers wait, in their order."""
         self._fresh: list[Call] = []
         """Calls whose headers are in the bytes read now."""
         self.highest = 0
-        """The last stream that the broker knows of, or will in this turn."""
+        """The last stream that the broker knows of, or will once this read is forwarded."""
         self.last = 0
         """The last stream that the client has opened."""
 
@@ -241,13 +241,13 @@ class Holding:
         self.last = stream
         self._open.add(stream)
         if request.method is None or flags & END_STREAM:
-            # Now, not when the read is settled: insertions at one place keep the order of the calls.
+            # Now, not when the read is settled: insertions at one offset keep the order of the calls.
             self.flush(stream)
             self._passes(stream, request)
             self._up.insert(frames)
         else:
             try:
-                self._up.reserved.hold(len(frames))
+                self._up.reserved.take(len(frames))
             except NoRoomError:
                 self._no_room(stream)
             else:
@@ -273,14 +273,14 @@ class Holding:
         body = Body(Step.READING if request.is_publish else Step.FREE)
         call = Call(stream, request, caller, self._up.flow.open(stream), head, body)
         if not head.is_up:
-            insort(self._held, stream)
+            insort(self._unsent, stream)
         self.calls[stream] = call
         self._up.watched.add(stream)
         self._fresh.append(call)
         return call
 
     def _no_room(self, stream: int) -> None:
-        """Refuse a request whose headers cannot be held."""
+        """Refuse a request for whose headers there is no memory."""
         self._connection.shared.count(GrpcEvent.STREAM_REFUSED)
         self._up.over(stream)
         self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
@@ -330,7 +330,7 @@ class Holding:
         return call
 
     def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
-        """Whether a window update of a stream has to wait with its held headers."""
+        """Whether a window update of a stream has to wait with the headers of its call."""
         if stream in self.marks:
             self._extras.setdefault(stream, []).append((at, stop))
             return True
@@ -341,7 +341,7 @@ class Holding:
         return True
 
     def _opens(self, call: Call | None, data: bytes, at: int, stop: int, now_ns: int) -> None:
-        """Add up the window updates of a held call, which are forwarded as one."""
+        """Add up the window updates of a call whose headers wait, which are forwarded as one."""
         self._up.cut(at, stop)
         if call is None or self.calls.get(call.stream) is not call:
             return  # an earlier frame has ended it
@@ -355,7 +355,7 @@ class Holding:
             self._connection.down.flow.updated(call.stream, amount)  # for a response that is rewritten
 
     def settle(self, data: bytes, now_ns: int) -> None:
-        """Finish a read: hold the undecided calls, and forward the headers that must not be overtaken.
+        """Finish a read: withhold the undecided calls, and forward the headers that must not be overtaken.
 
         :param data: the bytes read.
         """
@@ -373,21 +373,21 @@ class Holding:
         if self.calls:
             self.flush(self.highest)
             for call in self._fresh:
-                call.head.place = 0
+                call.head.at = 0
         self._fresh.clear()
 
     def flush(self, upto: int) -> None:
         """Send the headers of all streams up to one, in their order, each where it stood."""
         self.highest = max(self.highest, upto)
-        count = bisect_right(self._held, upto)
-        for stream in self._held[:count]:
+        count = bisect_right(self._unsent, upto)
+        for stream in self._unsent[:count]:
             head = self.calls[stream].head
             head.is_up = True
             update = window_update(stream, head.credit) if head.credit else b""
-            self._up.insert_at(head.place, head.frames + update)
-            self._up.reserved.let_go(len(head.frames))
+            self._up.insert_at(head.at, head.frames + update)
+            self._up.reserved.give(len(head.frames))
             head.frames = b""
-        del self._held[:count]
+        del self._unsent[:count]
 
     def finish(self, call: Call, now_ns: int) -> bool:
         """Forget a call that is completely forwarded, or needs no more handling.
@@ -412,10 +412,10 @@ class Holding:
         if self.calls.pop(call.stream, None) is None:
             return
         if not call.head.is_up:
-            del self._held[bisect_left(self._held, call.stream)]
+            del self._unsent[bisect_left(self._unsent, call.stream)]
         call.close(now_ns)
         if call.head.frames:
-            self._up.reserved.let_go(len(call.head.frames))
+            self._up.reserved.give(len(call.head.frames))
             call.head.frames = b""
         if call.body.chunks:
             self._up.flow.discard(call.outlet, call.body.chunks)
