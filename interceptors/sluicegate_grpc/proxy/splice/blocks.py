@@ -87,7 +87,7 @@ class RequestBlocks:
                 for name, value in self._decoder.decode(block, raw=True)
             ]
         except OversizedHeaderListError as error:
-            if not size and not table.maxsize:
+            if not size and not table.maxsize:  # what was not read cannot have changed the table
                 raise TooLargeError(most) from None
             raise WireError(
                 ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.HEADER_LIST_TOO_LARGE, str(error)

@@ -69,6 +69,7 @@ class BrokerSide(Side):
         elif stream in self._refusals.cancelled:
             size = stop - at - HEAD
             self._refusals.discard_response(at, stop, stream, size=size, end=bool(flags & END_STREAM))
+        # An empty frame needs no window: it passes, unless bytes of its stream wait before it.
         elif stop - at > HEAD or stream in self._looked_at:
             self._frames.waits(data, at, stop, flags, stream)
         if flags & END_STREAM:
@@ -119,6 +120,7 @@ class BrokerSide(Side):
             return not self._frames.is_behind(frames, stream, end=False)
         self._calling.over(stream, now_ns, reset=False)
         if watcher is not None:
+            # Before its end is handled: one whose messages still wait puts itself back.
             del self._responses.watchers[stream]
             if not self._ended(watcher, block, frames, now_ns):
                 return False
@@ -154,6 +156,7 @@ class BrokerSide(Side):
         """Drop streams above the last id of a GOAWAY, which the client repeats elsewhere."""
         if stop - at >= HEAD + 8:
             last = int.from_bytes(data[at + HEAD : at + HEAD + 4], "big") & STREAM_MASK
+            # The broker has not seen them, so nothing that was decided for them may stay charged or open.
             for late in [each for each in self._calls if each > last]:
                 self._calling.over(late, now_ns, reset=True)
             lowest = self._life.last_stream(last)
@@ -161,7 +164,7 @@ class BrokerSide(Side):
                 self._frames.replace(at + HEAD, at + HEAD + 4, lowest.to_bytes(4, "big"))
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        if stream in self._refusals.cancelled:
+        if stream in self._refusals.cancelled:  # its client may have forgotten it, and take this for an error
             self._frames.cut(at, stop)
         else:
             self.window(data, at, stop, stream)

@@ -58,6 +58,7 @@ class Calling:
         mark = self._marks.get(stream)
         if mark is not None and mark[2].is_publish and flags & _WHOLE == END_STREAM:
             begin = at + HEAD + PREFIX
+            # What the broker's window does not take has to wait, so it is not passed from here.
             has_room = begin <= stop <= at + HEAD + self._flow.window
             if (
                 has_room
@@ -93,7 +94,7 @@ class Calling:
         try:
             call = policed.keep(data, at, stop, END_STREAM, stream, now_ns)
         finally:
-            if call is None:
+            if call is None:  # refused for memory or size: its position in the queue must not stay taken
                 calls.abandon(op, caller, now_ns)
         if call is not None:
             call.body.announce(call.body.size)
@@ -169,7 +170,7 @@ class Calling:
                 self._up.over(stream)
             return
         self.policed.forget(call, now_ns)
-        if not reset:
+        if not reset:  # it would wait for the rest of the request, of which bytes were discarded here
             self._up.insert(rst_stream(stream, ErrorCode.CANCEL))
         if not call.has_ended:
             self._refusals.discard_rest(stream, is_open=not reset)
@@ -186,6 +187,7 @@ class Calling:
         """The client has reset a stream; the reset is forwarded if the stream was."""
         self._connection.streams.ended(stream)
         policed = self.policed
+        # This takes headers out that were read just now: no broker hears of a stream that is reset at once.
         call = policed.call(stream, data, now_ns)
         if call is not None:
             policed.forget(call, now_ns)

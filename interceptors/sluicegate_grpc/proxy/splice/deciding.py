@@ -76,6 +76,7 @@ class Deciding:
                 self.refuse(call, status.malformed(call.request.path), now_ns)
                 return
             self._flow.send(call.outlet, *decided)
+        # A message of it may have been refused, which has ended the call.
         if self._policed.calls.get(call.stream) is call and not self._policed.finish(call, now_ns):
             self.refuse(call, status.malformed(call.request.path), now_ns)
 
@@ -86,6 +87,7 @@ class Deciding:
         first = call.body.chunks[0].payload
         packed, size = read_prefix(first if len(first) >= PREFIX else joined(call.body.chunks))
         there = min(call.body.size - PREFIX, size)
+        # A message in many small frames would cost the square of its size if each frame had it read again.
         if there < size and (packed or there < call.body.worth_reading):
             return self._may_come(call, size, now_ns)
         data = call.body.read(there)
@@ -136,6 +138,7 @@ class Deciding:
         """
         wants_name = values.name is None and self._shared.calls.wants_name(call.request.known_method, values)
         new_id = self._new_id(call, values)
+        # The name may stand anywhere in it; and what is to be encoded again has to be there.
         if not is_whole and (wants_name or new_id is not None):
             return self._may_come(call, size, now_ns)
         if wants_name:
@@ -195,7 +198,7 @@ class Deciding:
     def refuse(self, call: Call, refusal: Refusal, now_ns: int) -> bool:
         """Refuse a call; always False."""
         self._shared.count(GrpcEvent.CALL_REFUSED)
-        owed = call.body.owed
+        owed = call.body.owed  # before the end, which drops the credit that is still to be sent
         if owed is not None:
             owed += self._up.pending(call.stream)
         self._policed.end(call, now_ns)
@@ -209,7 +212,7 @@ class Deciding:
         gates = self._shared.services.gates
         known = gates.compiled
         verdict = self._ask(call, call.request.known_method, values, now_ns)
-        if gates.compiled != known:
+        if gates.compiled != known:  # or topics that are made up would hold the loop for long in one turn
             self._connection.up.charge(NEW_TOPIC_WORK)
         return verdict
 

@@ -82,6 +82,7 @@ class Opening:
         :raises NoRoomError: if there is no room for it.
         """
         self._early.keep(data)
+        # Reading goes on until the broker is known, and then connected: neither is bound to come soon.
         if self._early.size > _MOST:
             raise WireError(
                 ErrorCode.ENHANCE_YOUR_CALM, ConnectionClose.EARLY_BYTES_OVER_LIMIT, f"over {_MOST} bytes"

@@ -135,7 +135,7 @@ class GrpcSession(BaseSession):
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
         # <hot> Runs for every read.
-        if self._life.close is not None:
+        if self._life.close is not None:  # GOAWAY is the last that the client gets
             return ()
         try:
             self._walk_down(data, now_ns)

@@ -315,7 +315,7 @@ class PolicedCalls:
             call.body.received += end - begin
             length, received = call.request.length, call.body.received
             is_wrong = length is not None and (received > length or (call.has_ended and received < length))
-            if is_wrong and not call.head.is_up:  # RFC 9113 section 8.1.1
+            if is_wrong and not call.head.is_up:  # RFC 9113 section 8.1.1; a broker that knows it judges it
                 self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
                 call = None
         if call is None:
@@ -347,6 +347,7 @@ class PolicedCalls:
             return  # an earlier frame has ended it
         amount = window_amount(data, at, stop)
         call.head.credit += amount
+        # Its receiver would see one update of the sum, so what it would find in each is checked here.
         if not amount:
             self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
         elif call.head.credit + self._connection.down.flow.initial > MAX_WINDOW:
@@ -363,7 +364,7 @@ class PolicedCalls:
             for stream in tuple(self.marks):
                 if stream > self.highest:
                     self.call(stream, data, now_ns)
-                else:
+                else:  # a later stream passes, so these headers have to pass where they stand
                     at, _, request = self.marks[stream]
                     self._new(stream, request, Head(at, is_up=True))
                     for begin, end in self._extras.get(stream, ()):
@@ -372,7 +373,7 @@ class PolicedCalls:
         self._extras.clear()
         if self.calls:
             self.flush(self.highest)
-            for call in self._fresh:
+            for call in self._fresh:  # the offset was one of bytes that are gone
                 call.head.at = 0
         self._fresh.clear()
 
@@ -383,6 +384,7 @@ class PolicedCalls:
         for stream in self._unsent[:count]:
             head = self.calls[stream].head
             head.is_up = True
+            # Behind the headers: a receiver takes an update of a stream that it does not know for an error.
             update = window_update(stream, head.credit) if head.credit else b""
             self._up.insert_at(head.at, head.frames + update)
             self._up.reserved.give(len(head.frames))

@@ -204,7 +204,7 @@ class Responses:
         def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
             calls.attachments.claim_resolved(producer, now_ns, is_known=message is not None)
 
-        if stream in self.watchers:
+        if stream in self.watchers:  # an earlier message of this stream tells as much
             return
         reader: Watcher | None = None
         aliases = self._connection.shared.aliases

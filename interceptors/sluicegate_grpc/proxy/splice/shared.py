@@ -78,7 +78,7 @@ class Shared:
 
     def accept(self, credentials: bytes) -> None:
         """The broker has accepted a call with these credentials."""
-        self.accepted.pop(credentials, None)
+        self.accepted.pop(credentials, None)  # so that those in use are not the oldest
         self.accepted[credentials] = None
         if len(self.accepted) > _MAX_ACCEPTED:
             del self.accepted[next(iter(self.accepted))]
