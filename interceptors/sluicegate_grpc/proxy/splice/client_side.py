@@ -146,15 +146,13 @@ class ClientSide(Side):
             self._policed.opened_apart(stream, request, frames, flags)
             return
         self._policed.skip(stream)
+        self._shared.count(fault.event)
+        has_ended = bool(flags & END_STREAM)
         if fault.refusal is None:
             self._refusals.resets.count(now_ns)
-            self._shared.count(fault.event)
-            self._refusals.reset(stream, ErrorCode.PROTOCOL_ERROR)
-            if flags & END_STREAM:
-                self._refusals.forget(stream)
+            self._refusals.broken(stream, ErrorCode.PROTOCOL_ERROR, has_ended=has_ended)
         else:
-            self._shared.count(fault.event)
-            self._refusals.refuse(stream, fault.refusal, has_ended=bool(flags & END_STREAM))
+            self._refusals.refuse(stream, fault.refusal, has_ended=has_ended)
 
     def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
         """Refuse a request over the stream limit; its client may retry it (RFC 9113 section 8.7)."""
@@ -162,9 +160,7 @@ class ClientSide(Side):
             self._refusals.resets.count(now_ns)
         self._policed.skip(stream)
         self._shared.count(GrpcEvent.STREAM_REFUSED)
-        self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
-        if flags & END_STREAM:
-            self._refusals.forget(stream)
+        self._refusals.broken(stream, ErrorCode.REFUSED_STREAM, has_ended=bool(flags & END_STREAM))
 
     def _misrouted(self, broker: str) -> Fault | None:
         """Why a request for a broker is refused."""

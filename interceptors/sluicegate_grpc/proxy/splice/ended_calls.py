@@ -56,8 +56,8 @@ class Refusals:
         if is_up:
             self.cancel_upstream(stream)
 
-    def broken(self, stream: int, code: ErrorCode, *, has_ended: bool, is_up: bool) -> None:
-        """Reset a call whose client breaks the protocol. Parameters as for `refuse`."""
+    def broken(self, stream: int, code: ErrorCode, *, has_ended: bool, is_up: bool = False) -> None:
+        """Reset a call that breaks the protocol, or a limit of it. Parameters as for `refuse`."""
         self.reset(stream, code)
         if has_ended:
             self.forget(stream)
