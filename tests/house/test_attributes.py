@@ -23,7 +23,7 @@ MOST_ATTRIBUTES = 12
 # Attributes that another module writes, and why: at most ten.
 WRITTEN_FROM_ELSEWHERE = {
     "Call.has_ended": "a call's end is seen by the side that reads it",
-    "Call.is_answered": "as its end",
+    "Call.has_response": "as its end",
     "Flow.window": "for each DATA frame; a method would cost as much as the rest",
     "Place.publishing": "a method would lead each publish through one more file",
     "Place.seen_ns": "for each publish",

@@ -175,7 +175,7 @@ class CallEnforcer:
         return self._admitted(op.topic, partial(self.calls.hold, op, decision, caller))
 
     def unconfirmed(self, policed: Policed, values: Values | Missing, caller: Caller) -> Id | None:
-        """The id of an unconfirmed producer whose publish was forwarded: see `publish_answered`."""
+        """The id of an unconfirmed producer whose publish was forwarded: see `publish_resolved`."""
         if (
             not self.attachments.unconfirmed
             or isinstance(values, Missing)
@@ -185,15 +185,15 @@ class CallEnforcer:
         with self.engine.lock:
             return self.calls.unconfirmed_by(policed.method, values, caller)
 
-    def publish_answered(self, producer: Id | None, *, is_known: bool) -> None:
-        """Record the server's answer to the publish of an unconfirmed producer.
+    def publish_resolved(self, producer: Id | None, *, is_known: bool) -> None:
+        """Record the server's response to the publish of an unconfirmed producer.
 
         :param producer: its id; None has no effect.
         :param is_known: False if the server rejected the message; the producer is then released.
         """
         if producer is not None:
             with self.engine.lock:
-                self.attachments.claim_answered(producer, monotonic_ns(), is_known=is_known)
+                self.attachments.claim_resolved(producer, monotonic_ns(), is_known=is_known)
 
     def attach(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting["Attachment"]:
         """Let a producer or consumer attach.
@@ -276,7 +276,7 @@ class Attachment:
     _policed: Policed
     _attaching: Attaching
 
-    def answered(self, response: bytes) -> None:
+    def accepted(self, response: bytes) -> None:
         """The broker has accepted the attachment."""
         values = self._policed.read_response(response)
         broker_id = (
@@ -286,7 +286,7 @@ class Attachment:
             self._enforcer.attachments.attached(self._attaching, broker_id, monotonic_ns())
 
     def failed(self) -> None:
-        """The call failed; does nothing once it was answered."""
+        """The call failed; does nothing once the broker has accepted it."""
         if not self._attaching.ended:
             with self._enforcer.engine.lock:
                 self._enforcer.attachments.failed(self._attaching, monotonic_ns())

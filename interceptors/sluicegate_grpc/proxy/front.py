@@ -30,7 +30,7 @@ class GrpcFront(BaseFront):
     """
 
     greeting = PREFACE + frame(SETTINGS, 0, 0)
-    """A broker answers it with its own SETTINGS, before any call."""
+    """A broker responds with its own SETTINGS, before any call."""
     _log = logging.getLogger("sluicegate.grpc")
     """Under the gateway's own logger, which alone has a handler."""
     _list_valid_ns: int | None = None

@@ -275,7 +275,7 @@ def _scan(  # noqa: C901 - one loop, and hot
     :return: where the next one begins: before `stop` if more bytes are needed to read it, behind `stop` if
         the rest of the last one need not be read. The bits of those that were there; how many more may come.
     """
-    # <hot> One turn for each field; numbers of one byte, which nearly all are, are read inline.
+    # <hot> One round for each field; numbers of one byte, which nearly all are, are read inline.
     seen = 0
     while at < stop:
         if not left:

@@ -17,7 +17,7 @@ def test_a_producer_that_connects_again_and_again_leaves_little_behind() -> None
             try:
                 next(waiting)
             except StopIteration as end:
-                end.value.answered(message({1: 7}))
+                end.value.accepted(message({1: 7}))
         (place,) = enforcer.attachments.places
         assert (len(place.refs), len(place.callers)) == (100, 100)
         assert caller in place.callers

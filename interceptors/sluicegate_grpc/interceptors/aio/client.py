@@ -109,14 +109,14 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
     async def _proceed(self, proceed: Callable[[], Awaitable[Any]], producer: Id | None) -> Any:
         """Make a call that may proceed.
 
-        :param producer: counts by an unconfirmed claim until the server has answered; None if it is known.
+        :param producer: counts by an unconfirmed claim until the server has responded; None if it is known.
         """
         if producer is None:
             return await proceed()
         try:
             call = await proceed()
         except BaseException:
-            self.enforcer.publish_answered(producer, is_known=False)
+            self.enforcer.publish_resolved(producer, is_known=False)
             raise
         proving = asyncio.ensure_future(self._prove(call, producer))
         self._proving.add(proving)
@@ -128,7 +128,7 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         try:
             is_known = await call.code() is grpc.StatusCode.OK
         finally:
-            self.enforcer.publish_answered(producer, is_known=is_known)
+            self.enforcer.publish_resolved(producer, is_known=is_known)
 
     async def one_request(
         self,
@@ -181,7 +181,7 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         try:
             call = await proceed(details)
             with suppress(aio.AioRpcError):  # raised where the call is awaited
-                attachment.answered(encoded(await call))
+                attachment.accepted(encoded(await call))
             return call
         finally:
             attachment.failed()
@@ -247,7 +247,7 @@ class _StreamUnary(_Kind, aio.StreamUnaryClientInterceptor):
 
             def ended(response: Any) -> None:
                 if response is not None and opening.opened is not None:
-                    opening.opened.answered(encoded(response))
+                    opening.opened.accepted(encoded(response))
                 opening.end()
 
             return StreamUnary(await continuation(client_call_details, sent), sent, ended)

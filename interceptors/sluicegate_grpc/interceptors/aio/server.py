@@ -142,7 +142,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
 
         def attached(response: Any) -> Any:
             if is_ok(context):
-                attachment.answered(serialize(response))
+                attachment.accepted(serialize(response))
             return response
 
         try:
@@ -158,7 +158,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
             yield
             is_known = is_ok(context)
         finally:
-            self.enforcer.publish_answered(producer, is_known=is_known)
+            self.enforcer.publish_resolved(producer, is_known=is_known)
 
     async def _police(
         self, policed: Policed, values: Values | Missing, caller: Caller, context: Context

@@ -19,7 +19,7 @@ class Responses:
         self._responses = responses
         self._callbacks: list[Callable[[], object]] = []
         self._end = finalize(self, _call_all, self._callbacks)
-        self._answered: list[Callable[[Any], None]] = []
+        self._when_done: list[Callable[[Any], None]] = []
         self._code: grpc.StatusCode | None = None
 
     def code(self) -> grpc.StatusCode | None:
@@ -33,7 +33,7 @@ class Responses:
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         """As `grpc.Future.add_done_callback`, for a call that has not ended."""
-        self._answered.append(callback)
+        self._when_done.append(callback)
 
     def __iter__(self) -> "Responses":
         return self
@@ -53,7 +53,7 @@ class Responses:
         if self._code is None:
             self._code = code
             self._end()
-            for callback in self._answered:
+            for callback in self._when_done:
                 callback(self)
 
 

@@ -96,7 +96,7 @@ class PolicyClientInterceptor(
         call = continuation(client_call_details, sent)
         if not call.add_callback(sent.ended):
             sent.ended()
-        return _Answers(call, sent)
+        return _Responses(call, sent)
 
     # -- what they share ------------------------------------------------------------------------------
 
@@ -155,11 +155,11 @@ class PolicyClientInterceptor(
         try:
             call = proceed()
         except BaseException:
-            self.enforcer.publish_answered(producer, is_known=False)
+            self.enforcer.publish_resolved(producer, is_known=False)
             raise
 
         def answered(_: Any = None) -> None:
-            self.enforcer.publish_answered(producer, is_known=call.code() is grpc.StatusCode.OK)
+            self.enforcer.publish_resolved(producer, is_known=call.code() is grpc.StatusCode.OK)
 
         call.add_done_callback(answered)
         return call
@@ -172,7 +172,7 @@ class PolicyClientInterceptor(
         try:
             call = proceed(details)
             with suppress(grpc.RpcError, grpc.FutureCancelledError):  # raised where the result is asked for
-                attachment.answered(encoded(call.result()))
+                attachment.accepted(encoded(call.result()))
             return call
         finally:
             attachment.failed()
@@ -233,7 +233,7 @@ class _Deliveries(_Call):
                     return response
 
 
-class _Answers(_Call):
+class _Responses(_Call):
     """Responses to requests that may be refused."""
 
     def __init__(self, call: Any, sent: "_Requests") -> None:

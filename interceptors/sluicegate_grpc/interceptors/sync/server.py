@@ -74,7 +74,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
             self._police(policed, request[0], caller, context)
             producer = self.enforcer.unconfirmed(policed, request[0], caller)
             if producer is not None:  # the response may not have been iterated
-                context.add_callback(partial(self.enforcer.publish_answered, producer, is_known=False))
+                context.add_callback(partial(self.enforcer.publish_resolved, producer, is_known=False))
             return self._responses(respond, serialize, producer, context)
 
         return call
@@ -128,7 +128,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
             yield
             is_known = is_ok(context)
         finally:
-            self.enforcer.publish_answered(producer, is_known=is_known)
+            self.enforcer.publish_resolved(producer, is_known=is_known)
 
     def _policed_requests(self, policed: Policed, reads: Iterator[Read], context: Context) -> Iterator[Any]:
         caller = self._stream_caller(context)
@@ -152,7 +152,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
         def attached(response: Any) -> Any:
             # Handlers continue when their call is cancelled, so check whether the client still waits.
             if is_ok(context) and context.is_active():
-                attachment.answered(serialize(response))
+                attachment.accepted(serialize(response))
             return response
 
         try:

@@ -87,7 +87,7 @@ class RequestBlocks:
                 for name, value in self._decoder.decode(block, raw=True)
             ]
         except OversizedHeaderListError as error:
-            if not size and not table.maxsize:
+            if not size and not table.maxsize:  # what was not read cannot have changed the table
                 raise TooLargeError(most) from None
             raise WireError(
                 ErrorCode.ENHANCE_YOUR_CALM, GrpcClose.HEADER_LIST_TOO_LARGE, str(error)
@@ -137,7 +137,7 @@ class Deadlines:
         """Whole fields that stood before the deadline."""
 
     def without(self, block: bytes) -> bytes | None:
-        """A block without the value of its deadline, whose name stays in its place; None if there is none.
+        """A block without the value of its deadline, whose name stays where it is; None if there is none.
 
         Also None if what is before it has anything unusual, or if it is no time.
         """
@@ -207,7 +207,7 @@ def _short(first: int) -> int:
 
 
 def _long(block: bytes, at: int) -> tuple[int, int]:
-    """A length of two or three bytes, and the place of its last one."""
+    """A length of two or three bytes, and the offset of its last one."""
     size = 0x7F + (block[at] & 0x7F)
     if block[at] >= 0x80:
         at += 1

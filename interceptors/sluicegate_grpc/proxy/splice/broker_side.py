@@ -1,6 +1,5 @@
 """Handles the broker's frames (RFC 9113 section 6)."""
 
-from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.blocks import NO_TABLE
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.connection_state import Connection
@@ -21,6 +20,7 @@ from sluicegate_grpc.proxy.splice.frames import (
     WireError,
     header_frames,
 )
+from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.proxy.splice.sides import Block, Side
 from sluicegate_grpc.proxy.splice.watcher import Watcher
 
@@ -30,17 +30,17 @@ class BrokerSide(Side):
 
     :param connection: the client's.
     :param calling: handles streams that the broker ends.
-    :param answers: handles responses.
+    :param responses: handles responses.
     :param refusals: knows the calls that were reset.
     """
 
     def __init__(
-        self, connection: Connection, calling: Calling, answers: Answers, refusals: Refusals
+        self, connection: Connection, calling: Calling, responses: Responses, refusals: Refusals
     ) -> None:
         super().__init__(connection, connection.down)
         self._calling = calling
-        self._calls = calling.holding.calls
-        self._answers = answers
+        self._calls = calling.policed.calls
+        self._responses = responses
         self._open = connection.streams.ids
         self._looked_at = connection.down.watched
         self._refusals = refusals
@@ -61,14 +61,15 @@ class BrokerSide(Side):
 
     def _data(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A DATA frame of a stream that is read, that has no window, or that ends."""
-        watcher = self._answers.watchers.get(stream)
+        watcher = self._responses.watchers.get(stream)
         if watcher is not None:
             watcher.data(data, at, stop, flags, now_ns)
-            if flags & END_STREAM and self._answers.watchers.pop(stream, None) is not None:
+            if flags & END_STREAM and self._responses.watchers.pop(stream, None) is not None:
                 watcher.breaks_off(now_ns)
         elif stream in self._refusals.cancelled:
             size = stop - at - HEAD
             self._refusals.discard_response(at, stop, stream, size=size, end=bool(flags & END_STREAM))
+        # An empty frame needs no window: it passes, unless bytes of its stream wait before it.
         elif stop - at > HEAD or stream in self._looked_at:
             self._frames.waits(data, at, stop, flags, stream)
         if flags & END_STREAM:
@@ -76,7 +77,7 @@ class BrokerSide(Side):
 
     def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """Response headers or trailers; most of them need no handling."""
-        # <hot> Runs twice for every answer.
+        # <hot> Runs twice for every response.
         if flags & END_STREAM:
             self._open.discard(stream)
         looked_at = stream in self._looked_at or stream in self._calls or self._owes_update
@@ -111,15 +112,16 @@ class BrokerSide(Side):
             return False
         call = self._calls.get(stream)
         if call is not None:
-            call.is_answered = True
-        watcher = self._answers.watchers.get(stream)
+            call.has_response = True
+        watcher = self._responses.watchers.get(stream)
         if watcher is not None and not end:
             watcher.head(block)
         if not end:
             return not self._frames.is_behind(frames, stream, end=False)
         self._calling.over(stream, now_ns, reset=False)
         if watcher is not None:
-            del self._answers.watchers[stream]
+            # Before its end is handled: one whose messages still wait puts itself back.
+            del self._responses.watchers[stream]
             if not self._ended(watcher, block, frames, now_ns):
                 return False
         if self._frames.is_behind(frames, stream, end=True):
@@ -142,26 +144,27 @@ class BrokerSide(Side):
         if stream in self._refusals.cancelled:
             self._refusals.discard_response(at, stop, stream, size=0, end=True)
             return
-        watcher = self._answers.watchers.get(stream)
+        watcher = self._responses.watchers.get(stream)
         if isinstance(watcher, Delivering) and watcher.is_ending:
             # RFC 9113 section 8.1: the rest of the request is not wanted; the response must not be discarded.
             self._frames.cut(at, stop)
             return
         self._calling.over(stream, now_ns, reset=True)
-        self._answers.reset(stream, now_ns, by_client=False)
+        self._responses.reset(stream, now_ns, by_client=False)
 
     def _goaway(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """Drop streams above the last id of a GOAWAY, which the client repeats elsewhere."""
         if stop - at >= HEAD + 8:
             last = int.from_bytes(data[at + HEAD : at + HEAD + 4], "big") & STREAM_MASK
-            for held in [held for held in self._calls if held > last]:
-                self._calling.over(held, now_ns, reset=True)
+            # The broker has not seen them, so nothing that was decided for them may stay charged or open.
+            for late in [each for each in self._calls if each > last]:
+                self._calling.over(late, now_ns, reset=True)
             lowest = self._life.last_stream(last)
             if lowest != last:
                 self._frames.replace(at + HEAD, at + HEAD + 4, lowest.to_bytes(4, "big"))
 
     def _window(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
-        if stream in self._refusals.cancelled:
+        if stream in self._refusals.cancelled:  # its client may have forgotten it, and take this for an error
             self._frames.cut(at, stop)
         else:
             self.window(data, at, stop, stream)

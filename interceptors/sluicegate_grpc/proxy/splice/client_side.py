@@ -37,7 +37,7 @@ _OPEN = State.OPEN
 _SHAPE = END_HEADERS | PADDED | HAS_PRIORITY
 """Flags that say what a HEADERS frame holds besides its block."""
 _WINDOWS_EACH = 64
-"""WINDOW_UPDATE frames by which a client may answer what came from the broker in one read."""
+"""WINDOW_UPDATE frames that a client may send for what came from the broker in one read."""
 
 
 class ClientSide(Side):
@@ -54,7 +54,7 @@ class ClientSide(Side):
     ) -> None:
         super().__init__(connection, connection.up)
         self._calling = calling
-        self._holding = calling.holding
+        self._policed = calling.policed
         self._refusals = refusals
         self._streams = connection.streams
         settings, shared = connection.client_settings, connection.shared
@@ -96,13 +96,13 @@ class ClientSide(Side):
         request = reader.known.get(block) if reader.blocks.is_plain else None
         if request is None:
             request = reader.read(block)
-        holding = self._holding
+        policed = self._policed
         must_reencode = self._broker_settings.waits_for_update
-        passes = stream > holding.last and stream & 1 and request.is_plain
+        passes = stream > policed.last and stream & 1 and request.is_plain
         streams = self._streams
         passes = passes and not must_reencode and self._life.state is _OPEN
         if passes and (len(streams.ids) < streams.room or streams.grow()):
-            holding.opened(stream, request, at, stop, flags)
+            policed.opened(stream, request, at, stop, flags)
             return
         self._frames.cut(at, stop)
         frames = data[at:stop]
@@ -125,14 +125,14 @@ class ClientSide(Side):
 
     def _headers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
         """Headers that were taken out of the bytes read."""
-        if stream <= self._holding.last:
+        if stream <= self._policed.last:
             self._trailers(request, frames, flags, stream, now_ns)
             return
         if not stream & 1:
             raise malformed(f"a request on stream {stream}")
         state, late = self._life.state, self._life.refusal
         if state is State.REFUSING and late is not None:
-            self._holding.skip(stream)
+            self._policed.skip(stream)
             self._refusals.refuse(stream, late, has_ended=bool(flags & END_STREAM))
             return
         if state is State.DRAINING or self._leads_elsewhere(request.broker):
@@ -143,28 +143,24 @@ class ClientSide(Side):
             return
         fault = request.fault or (self._misrouted(request.broker) if request.broker else None)
         if fault is None:
-            self._holding.opened_apart(stream, request, frames, flags)
+            self._policed.opened_apart(stream, request, frames, flags)
             return
-        self._holding.skip(stream)
+        self._policed.skip(stream)
+        self._shared.count(fault.event)
+        has_ended = bool(flags & END_STREAM)
         if fault.refusal is None:
             self._refusals.resets.count(now_ns)
-            self._shared.count(fault.event)
-            self._refusals.reset(stream, ErrorCode.PROTOCOL_ERROR)
-            if flags & END_STREAM:
-                self._refusals.forget(stream)
+            self._refusals.broken(stream, ErrorCode.PROTOCOL_ERROR, has_ended=has_ended)
         else:
-            self._shared.count(fault.event)
-            self._refusals.refuse(stream, fault.refusal, has_ended=bool(flags & END_STREAM))
+            self._refusals.refuse(stream, fault.refusal, has_ended=has_ended)
 
     def _one_too_many(self, flags: int, stream: int, now_ns: int) -> None:
         """Refuse a request over the stream limit; its client may retry it (RFC 9113 section 8.7)."""
         if self._streams.is_full:  # it ignores the announced limit, so it may ignore any other
             self._refusals.resets.count(now_ns)
-        self._holding.skip(stream)
+        self._policed.skip(stream)
         self._shared.count(GrpcEvent.STREAM_REFUSED)
-        self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
-        if flags & END_STREAM:
-            self._refusals.forget(stream)
+        self._refusals.broken(stream, ErrorCode.REFUSED_STREAM, has_ended=bool(flags & END_STREAM))
 
     def _misrouted(self, broker: str) -> Fault | None:
         """Why a request for a broker is refused."""
@@ -187,7 +183,7 @@ class ClientSide(Side):
         """
         if self.goes_away("this connection leads to another broker"):
             self._shared.count(GrpcEvent.SENT_TO_ANOTHER_CONNECTION)
-        self._holding.skip(stream)
+        self._policed.skip(stream)
         if not flags & END_STREAM:
             self._refusals.discard_rest(stream)
 
@@ -202,16 +198,16 @@ class ClientSide(Side):
         """
         if not self._life.happens(Event.GOAWAY):
             return False
-        last = self._life.last_stream(self._holding.last)
+        last = self._life.last_stream(self._policed.last)
         self._frames.back.insert(goaway(last, ErrorCode.NO_ERROR, why))
         return True
 
     def _trailers(self, request: Request, frames: bytes, flags: int, stream: int, now_ns: int) -> None:
         """More headers on a stream: the request's end."""
-        holding = self._holding
-        if request.is_too_large and stream not in holding.marks and stream not in holding.calls:
+        policed = self._policed
+        if request.is_too_large and stream not in policed.marks and stream not in policed.calls:
             raise TooLargeError(self._shared.limits.header_list_bytes)
-        if stream in holding.marks or stream in holding.calls:
+        if stream in policed.marks or stream in policed.calls:
             # RFC 9113 section 8.1: they end the request, and have no pseudo-headers.
             are_wellformed = bool(flags & END_STREAM) and request.are_trailers
             if self._calling.trailers(
@@ -221,7 +217,7 @@ class ClientSide(Side):
         elif stream in self._refusals.discarded:
             if flags & END_STREAM:
                 self._refusals.forget(stream)
-        elif stream > holding.highest:
+        elif stream > policed.highest:
             text = f"headers on stream {stream}, which is closed"
             raise malformed(text, ErrorCode.STREAM_CLOSED)
         elif not self._frames.is_behind(frames, stream, end=bool(flags & END_STREAM)):
@@ -240,7 +236,7 @@ class ClientSide(Side):
             self._refusals.resets.count(now_ns)
         if stop - at != HEAD + 4:
             raise malformed("RST_STREAM of a wrong size", ErrorCode.FRAME_SIZE_ERROR)
-        if stream > self._holding.last:
+        if stream > self._policed.last:
             raise idle(stream)
         self._calling.reset(data, at, stop, stream, now_ns)
 
@@ -250,15 +246,15 @@ class ClientSide(Side):
         windows.left -= 1
         if windows.left < 0:
             windows.renew(now_ns, self._frames.back.reads * _WINDOWS_EACH)
-        holding = self._holding
-        if stream > holding.highest:
-            if stream > holding.last:
+        policed = self._policed
+        if stream > policed.highest:
+            if stream > policed.last:
                 raise idle(stream)
-            if not holding.belongs(data, at, stop, stream, now_ns):  # it was refused: no broker heard of it
+            if not policed.belongs(data, at, stop, stream, now_ns):  # it was refused: no broker heard of it
                 self._frames.cut(at, stop)
         elif stream and stream in self._refusals.discarded:
             self._frames.cut(at, stop)
-        elif not (stream and holding.belongs(data, at, stop, stream, now_ns)):
+        elif not (stream and policed.belongs(data, at, stop, stream, now_ns)):
             self.window(data, at, stop, stream)
 
     def _push(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:

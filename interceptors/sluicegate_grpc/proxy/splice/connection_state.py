@@ -48,7 +48,7 @@ class Callers:
         return self._by_principal.get(claim.principal) or self._new(claim.principal)
 
     def _new(self, principal: str) -> Caller:
-        if len(self._by_principal) >= _MAX_CALLERS:
+        if len(self._by_principal) >= _MAX_CALLERS:  # a client that makes up names must not fill the memory
             return self.anonymous
         exempt = principal in self._shared.services.policies.exempt_principals
         caller = self._by_principal[principal] = Caller(principal, self._peer, exempt)
@@ -139,6 +139,7 @@ class Connection:
 
     def answered(self, question: Hashable, answer: object, now_ns: int) -> None:
         """Resume what has asked the front; it gets None if the front could not answer."""
+        # What has asked goes by what is known already: a front that fails must not end connections.
         known = None if isinstance(answer, Exception) else answer
         for resume in self.questions.answered(question):
             resume(now_ns, known)

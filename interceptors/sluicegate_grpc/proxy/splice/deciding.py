@@ -9,12 +9,10 @@ from sluicegate.model import Action, Decision, Method, Operation, Role
 from sluicegate.model.methods import Path
 from sluicegate.sessions.work import Running, Task, Turn, Work
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.flow import joined
 from sluicegate_grpc.proxy.splice.frame_stream import BYTES_SHIFT
-from sluicegate_grpc.proxy.splice.holding import Call, Holding, Step
 from sluicegate_grpc.proxy.splice.messages import (
     PREFIX,
     UnknownEncodingError,
@@ -23,7 +21,9 @@ from sluicegate_grpc.proxy.splice.messages import (
     read_prefix,
     with_prefix,
 )
+from sluicegate_grpc.proxy.splice.policed_calls import Call, PolicedCalls, Step
 from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.calls.publishing import unknown_id
@@ -35,30 +35,30 @@ NEW_TOPIC_WORK = 100
 _FIELDS_SHIFT = 2
 """Each 4 fields (2**2) that are read take one unit of `frame_stream.WORK_PER_TURN`."""
 
-Verdict: TypeAlias = Refusal | Running[Refusal | None] | None
-"""On a message: None if it passes, why it does not, or the work that waits for one of these."""
+Verdict: TypeAlias = Refusal | Running[Decision | None] | None
+"""On a message: None if it passes, why it does not, or the work that decides it later."""
 
 
 class Deciding:
     """Reads the messages of one connection's calls, has each decided, and forwards it or refuses the call.
 
     :param connection: the client's.
-    :param answers: watches the broker's responses to what passes.
+    :param responses: watches the broker's responses to what passes.
     :param refusals: ends calls.
-    :param holding: knows the calls.
+    :param policed: knows the calls.
     """
 
-    __slots__ = ("_answers", "_calls", "_connection", "_flow", "_holding", "_refusals", "_shared", "_up")
+    __slots__ = ("_calls", "_connection", "_flow", "_policed", "_refusals", "_responses", "_shared", "_up")
 
     def __init__(
-        self, connection: Connection, answers: Answers, refusals: Refusals, holding: Holding
+        self, connection: Connection, responses: Responses, refusals: Refusals, policed: PolicedCalls
     ) -> None:
         self._connection = connection
         self._shared = connection.shared
         self._calls = connection.shared.calls
-        self._answers = answers
+        self._responses = responses
         self._refusals = refusals
-        self._holding = holding
+        self._policed = policed
         self._up = connection.up
         self._flow = connection.up.flow
 
@@ -70,23 +70,15 @@ class Deciding:
             if call.body.step is Step.READING:
                 if not self._read(call, now_ns):
                     break
-            elif not self._pass_on(call, now_ns):
+                continue
+            decided = call.body.release()
+            if decided is None:
+                self.refuse(call, status.malformed(call.request.path), now_ns)
                 return
-        if self._holding.calls.get(call.stream) is call and not self._holding.finish(call, now_ns):
+            self._flow.send(call.outlet, *decided)
+        # A message of it may have been refused, which has ended the call.
+        if self._policed.calls.get(call.stream) is call and not self._policed.finish(call, now_ns):
             self.refuse(call, status.malformed(call.request.path), now_ns)
-
-    def _pass_on(self, call: Call, now_ns: int) -> bool:
-        """Forward an admitted message; False if its rest contradicts what was decided."""
-        body = call.body
-        tail, size = body.tail, min(body.left, body.size) if body.step is Step.PASSING else body.size
-        taken = body.take(size)
-        if tail is not None and not all(tail.agrees(chunk.payload) for chunk in taken):
-            body.put_back(taken)
-            self.refuse(call, status.malformed(call.request.path), now_ns)
-            return False
-        self._flow.send(call.outlet, *taken)
-        body.passed(size)
-        return True
 
     def _read(self, call: Call, now_ns: int) -> bool:
         """Decide the next message; False if it is incomplete, held or refused."""
@@ -95,6 +87,7 @@ class Deciding:
         first = call.body.chunks[0].payload
         packed, size = read_prefix(first if len(first) >= PREFIX else joined(call.body.chunks))
         there = min(call.body.size - PREFIX, size)
+        # A message in many small frames would cost the square of its size if each frame had it read again.
         if there < size and (packed or there < call.body.worth_reading):
             return self._may_come(call, size, now_ns)
         data = call.body.read(there)
@@ -145,6 +138,7 @@ class Deciding:
         """
         wants_name = values.name is None and self._shared.calls.wants_name(call.request.known_method, values)
         new_id = self._new_id(call, values)
+        # The name may stand anywhere in it; and what is to be encoded again has to be there.
         if not is_whole and (wants_name or new_id is not None):
             return self._may_come(call, size, now_ns)
         if wants_name:
@@ -194,26 +188,21 @@ class Deciding:
         """Carry a verdict out; False if the message waits or is refused."""
         if verdict is None:
             call.admit()
-            self._holding.flush(call.stream)
+            self._policed.flush(call.stream)
             return True
         if isinstance(verdict, Refusal):
             return self.refuse(call, verdict, now_ns)
         call.wait_for(verdict)
         return False
 
-    def _decided(self, call: Call, refusal: Refusal | None, now_ns: int) -> None:
-        """A message has waited for its decision."""
-        if self.follow(call, refusal, now_ns):
-            self.advance(call, now_ns)
-
     def refuse(self, call: Call, refusal: Refusal, now_ns: int) -> bool:
         """Refuse a call; always False."""
         self._shared.count(GrpcEvent.CALL_REFUSED)
-        owed = call.body.owed
+        owed = call.body.owed  # before the end, which drops the credit that is still to be sent
         if owed is not None:
             owed += self._up.pending(call.stream)
-        self._holding.end(call, now_ns)
-        has_ended, is_up, alone = call.has_ended, call.head.is_up, not call.is_answered
+        self._policed.end(call, now_ns)
+        has_ended, is_up, alone = call.has_ended, call.head.is_up, not call.has_response
         self._refusals.refuse(call.stream, refusal, has_ended=has_ended, is_up=is_up, alone=alone, owed=owed)
         return False
 
@@ -223,7 +212,7 @@ class Deciding:
         gates = self._shared.services.gates
         known = gates.compiled
         verdict = self._ask(call, call.request.known_method, values, now_ns)
-        if gates.compiled != known:
+        if gates.compiled != known:  # or topics that are made up would hold the loop for long in one turn
             self._connection.up.charge(NEW_TOPIC_WORK)
         return verdict
 
@@ -233,18 +222,26 @@ class Deciding:
             op, decision = calls.publish(method, values, call.caller, now_ns)
             return self.published(call, method, values, op, decision, now_ns)
         if role is Role.ATTACH_PRODUCER or role is Role.SUBSCRIBE:
-            return self._begin(call, partial(self._attach, call, method, values), now_ns)
+            attaching = calls.attaching(method, values, call.caller)
+            admit = partial(calls.attachments.admit, attaching, question=self._question(attaching.topic))
+            watch = partial(self._responses.attach, call.stream, call.request, attaching)
+            return self._begin(call, admit, attaching.topic, watch, now_ns)
         if role is Role.DISPATCH:
-            return self._begin(call, partial(self._dispatch, call, method, values), now_ns)
+            stream = calls.dispatching(method, values, call.caller, now_ns)
+            if stream is None:
+                return status.refusal(unknown_id("consumer", values.consumer), "")
+            admit = partial(stream.admit, question=self._question(stream.topic))
+            watch = partial(self._responses.deliver, call.stream, call.request, stream)
+            return self._begin(call, admit, stream.topic, watch, now_ns)
         if role is Role.ACKNOWLEDGE:
             calls.acknowledge(method, values, call.caller, now_ns)
         elif role is Role.LOOKUP:
-            self._answers.note_topic(call.stream, values.topic)
+            self._responses.note_topic(call.stream, values.topic)
         elif role is Role.KEEP_ALIVE:
             calls.touch(values.attachment, call.caller, now_ns)
         else:
             leave = partial(calls.detach, method, values, call.caller)
-            self._answers.detach(call.stream, call.request, leave)
+            self._responses.detach(call.stream, call.request, leave)
         self._watch(call)
         return None
 
@@ -262,7 +259,8 @@ class Deciding:
             return self._refusal(decision, op.topic)
         producer = self.to_prove(method, values, call.caller)
         if decision is not None:
-            return self._begin(call, partial(self._hold, call, op, decision, producer), now_ns)
+            hold = partial(self._calls.hold, op, decision, call.caller)
+            return self._begin(call, hold, op.topic, partial(self._watch, call, producer), now_ns)
         self._watch(call, producer)
         return None
 
@@ -274,42 +272,32 @@ class Deciding:
             return None
         return self._calls.unconfirmed_by(method, values, caller)
 
-    def _begin(self, call: Call, make: Callable[[Turn], Work[Refusal | None]], now_ns: int) -> Verdict:
-        task: Task[Refusal | None] = Task(self._connection.wait, partial(self._decided, call), now_ns)
-        return task.begin(make(task))
+    def _begin(
+        self,
+        call: Call,
+        work: Callable[[Turn, Hold], Work[Decision | None]],
+        topic: str,
+        watch: Callable[[], None],
+        now_ns: int,
+    ) -> Verdict:
+        """Have work decide a message that may have to wait.
 
-    # -- work ------------------------------------------------------------------------------------------
+        :param watch: has the broker's response watched if the message passes.
+        """
 
-    def _hold(
-        self, call: Call, op: Operation, delay: Decision, producer: Id | None, turn: Turn
-    ) -> Work[Refusal | None]:
-        decision = yield from self._calls.hold(op, delay, call.caller, turn, self._new_hold())
-        if decision is not None:
-            return self._refusal(decision, op.topic)
-        self._watch(call, producer)
-        return None
+        def end(decision: Decision | None) -> Refusal | None:
+            if decision is None:
+                watch()
+                return None
+            return self._refusal(decision, topic)
 
-    def _attach(self, call: Call, method: Method, values: Values, turn: Turn) -> Work[Refusal | None]:
-        attaching = self._calls.attaching(method, values, call.caller)
-        question = self._question(attaching.topic)
-        decision = yield from self._calls.attachments.admit(attaching, turn, self._new_hold(), question)
-        if decision is not None:
-            return self._refusal(decision, attaching.topic)
-        self._answers.attach(call.stream, call.request, attaching)
-        return None
+        def decided(decision: Decision | None, now_ns: int) -> None:
+            if self.follow(call, end(decision), now_ns):
+                self.advance(call, now_ns)
 
-    def _dispatch(self, call: Call, method: Method, values: Values, turn: Turn) -> Work[Refusal | None]:
-        stream = self._calls.dispatching(method, values, call.caller, turn.now_ns)
-        if stream is None:
-            return status.refusal(unknown_id("consumer", values.consumer), "")
-        decision = yield from stream.admit(turn, self._new_hold(), self._question(stream.topic))
-        if decision is not None:
-            return self._refusal(decision, stream.topic)
-        self._answers.deliver(call.stream, call.request, stream)
-        return None
-
-    def _new_hold(self) -> Hold:
-        return Hold(self._shared.max_hold_ns)
+        task: Task[Decision | None] = Task(self._connection.wait, decided, now_ns)
+        made = task.begin(work(task, Hold(self._shared.max_hold_ns)))
+        return made if isinstance(made, Running) else end(made)
 
     def _question(self, topic: str) -> Hashable:
         return self._shared.brokers.question(topic) if self._shared.brokers.question is not None else None
@@ -323,6 +311,6 @@ class Deciding:
         """Watch the response to a call that passes, if it tells something new."""
         request = call.request
         if producer is not None:
-            self._answers.prove(call.stream, request, producer)
+            self._responses.prove(call.stream, request, producer)
         elif request.claim and call.caller.principal != request.claim.principal:
-            self._answers.accept(call.stream, request)
+            self._responses.accept(call.stream, request)

@@ -5,12 +5,14 @@ bounds how much the broker sends, and the connection's window is given back, so 
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.model import Action, Decision
-from sluicegate.sessions.work import Running, Task, Turn, Until, Work
+from sluicegate.sessions.work import Running, Task, Turn, Until, Wait, Work
 from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.flow import Chunk, joined
@@ -27,7 +29,7 @@ from sluicegate_grpc.semantics.status import Refusal
 
 _UNACKED = "max_unacked_messages_per_consumer"
 _UNACKED_WAIT_NS = 20_000_000
-"""Acknowledgements on another connection are not signalled here; the wait doubles while none come."""
+"""An acknowledgement on another connection does not wake this one; the wait doubles while none come."""
 _MAX_UNACKED_WAIT_NS = 320_000_000
 _GIVEN_UP = frozenset({"1", "4"})
 """CANCELLED and DEADLINE_EXCEEDED: the client has ended the stream, and the broker reports it first."""
@@ -70,6 +72,16 @@ class _Rest:
     drops: int = 0
 
 
+class _Pacing(Task[Refusal | None]):
+    """The work on the queue of a stream, while its first message has to wait."""
+
+    __slots__ = ("wants_acknowledgement",)
+
+    def __init__(self, wait: Wait, done: Callable[[Refusal | None, int], None], now_ns: int) -> None:
+        super().__init__(wait, done, now_ns)
+        self.wants_acknowledgement = False
+
+
 @dataclass(frozen=True, slots=True)
 class _End:
     """The broker's end of a stream, while messages wait."""
@@ -82,7 +94,7 @@ class _End:
 class Delivering(Withholding):
     """The messages of one stream.
 
-    :param request: what it answers.
+    :param request: the call's.
     :param delivery: the consumer.
     :param watchers: of the connection: it stays among them while messages wait after the broker's end of the
         stream.
@@ -114,9 +126,9 @@ class Delivering(Withholding):
         self._queue: deque[Message] = deque()
         self._rest = _Rest()
         self._end: _End | None = None
-        self._pacing: Running[Refusal | None] | None = None
-        """The work on the queue, while the first message has to wait."""
+        self._pacing: _Pacing | None = None
         self._watchers = watchers
+        delivery.on_acknowledged(self._acknowledged)
 
     # -- what the broker sends ------------------------------------------------------------------------
 
@@ -143,8 +155,8 @@ class Delivering(Withholding):
                 self.pump(now_ns)
 
     def _let_pass(self, data: bytes, at: int, end: int, now_ns: int) -> int:
-        """Decide messages in place, as long as they pass; returns the offset of the first that does not."""
-        # <hot> One turn for each message.
+        """Decide unbuffered messages, as long as they pass; returns the offset of the first that does not."""
+        # <hot> One round for each message.
         rest = self._rest
         if rest.passes:
             taken = min(rest.passes, end - at)
@@ -196,7 +208,7 @@ class Delivering(Withholding):
         while at < end:
             if not self._queue or not self._queue[-1].lacks:
                 self._queue.append(Message())
-                self._down.reserved.hold_besides(MESSAGE_BYTES)
+                self._down.reserved.charge(MESSAGE_BYTES)
             message = self._queue[-1]
             stop = min(end, at + message.lacks)
             if not message.size and end - at >= PREFIX and not message.there:
@@ -239,7 +251,7 @@ class Delivering(Withholding):
     def _discard(self) -> None:
         for message in self._queue:
             self._down.flow.discard(self._outlet, message.chunks)
-        self._down.reserved.let_go(MESSAGE_BYTES * len(self._queue))
+        self._down.reserved.give(MESSAGE_BYTES * len(self._queue))
         self._queue.clear()
 
     def _finished(self, now_ns: int, *, has_left: bool) -> None:
@@ -254,11 +266,25 @@ class Delivering(Withholding):
         """Send the messages that may pass; the first that may not is decided anew if it waits already."""
         if self._pacing is not None:
             self._pacing.close(now_ns)
-        task: Task[Refusal | None] = Task(self._connection.wait, self._paced, now_ns)
-        self._pacing = task
-        ended = task.begin(self._pace(task))
+        self._pacing = pacing = _Pacing(self._connection.wait, self._paced, now_ns)
+        ended = pacing.begin(self._pace(pacing))
         if not isinstance(ended, Running):
             self._paced(ended, now_ns)
+
+    def _acknowledged(self) -> None:
+        """The consumer has acknowledged something: messages that wait for that may pass.
+
+        They do so when the session is woken, at once: this may be called by another connection, or while this
+        queue is sent, as a message that is delivered again no longer counts from before.
+        """
+        pacing = self._pacing
+        if pacing is not None and pacing.wants_acknowledgement:
+            pacing.wants_acknowledgement = False
+            self._connection.wait(Until(pacing.now_ns), partial(self._pump_anew, pacing))
+
+    def _pump_anew(self, pacing: _Pacing, now_ns: int, answer: object) -> None:
+        if self._pacing is pacing:
+            self.pump(now_ns)
 
     def _paced(self, refusal: Refusal | None, now_ns: int) -> None:
         """No message waits for its time: they were sent, or more of one has to come, or the stream ends."""
@@ -271,7 +297,7 @@ class Delivering(Withholding):
             self._finished(now_ns, has_left=end.is_given_up)
             self._down.ends(self._outlet, end.trailers)
 
-    def _pace(self, turn: Turn) -> Work[Refusal | None]:
+    def _pace(self, turn: _Pacing) -> Work[Refusal | None]:
         """Send the messages of the queue, each in its time; returns why the stream must end, if it must."""
         if self._delivery.unknown is not None and self._queue:
             refusal = yield from self._identify(turn)
@@ -288,14 +314,15 @@ class Delivering(Withholding):
             if wait_ns in _PASSES:
                 self._send(self._queue.popleft(), drop=wait_ns == _DROP)
                 continue
-            if wait_ns == _UNTIL_ACKNOWLEDGED:
+            turn.wants_acknowledgement = wait_ns == _UNTIL_ACKNOWLEDGED
+            if turn.wants_acknowledgement:
                 wait_ns, patience_ns = patience_ns, min(2 * patience_ns, _MAX_UNACKED_WAIT_NS)
             yield Until(turn.now_ns + min(wait_ns, LONGEST_WAIT_NS))
             gate = self._delivery.gate(turn.now_ns)  # policies may have changed meanwhile
         return None
 
     def _send(self, message: Message, *, drop: bool) -> None:
-        self._down.reserved.let_go(MESSAGE_BYTES)
+        self._down.reserved.give(MESSAGE_BYTES)
         if drop:
             self._rest.drops = message.size - message.there
             for chunk in message.chunks:

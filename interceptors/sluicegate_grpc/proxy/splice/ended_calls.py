@@ -56,8 +56,8 @@ class Refusals:
         if is_up:
             self.cancel_upstream(stream)
 
-    def broken(self, stream: int, code: ErrorCode, *, has_ended: bool, is_up: bool) -> None:
-        """Reset a call whose client breaks the protocol. Parameters as for `refuse`."""
+    def broken(self, stream: int, code: ErrorCode, *, has_ended: bool, is_up: bool = False) -> None:
+        """Reset a call that breaks the protocol, or a limit of it. Parameters as for `refuse`."""
         self.reset(stream, code)
         if has_ended:
             self.forget(stream)
@@ -86,6 +86,7 @@ class Refusals:
     def _answer(self, stream: int, refusal: Refusal, *, alone: bool) -> None:
         """Send the trailers of a refused call."""
         self._streams.ended(stream)
+        # No byte of the broker's response may follow the trailers.
         self._down.over(stream)
         self._down.insert(ending(stream, refusal, alone=alone))
 
@@ -114,7 +115,7 @@ class Refusals:
         """Discard a DATA frame of the client, and refill its window; reset a client that sends too much."""
         size = stop - at - HEAD
         self._up.cut(at, stop)
-        self._up.grant(0, size)
+        self._up.grant(0, size)  # or its other calls would stop for want of the connection's window
         left = self.discarded.get(stream, 0)
         if flags & END_STREAM:
             self.forget(stream)
@@ -148,6 +149,7 @@ class Refusals:
 def _watch(frames: FrameStream, streams: dict[int, int], stream: int) -> None:
     """Look at the late frames of a stream; the oldest of too many streams is left alone."""
     frames.watched.add(stream)
+    # A peer need not end a stream that was reset, so nothing tells when the last frame has come.
     if len(streams) > _MAX_STREAMS:
         oldest = next(iter(streams))
         del streams[oldest]

@@ -90,7 +90,7 @@ class Flow:
     """Streams whose windows are followed."""
     blocked: dict[int, Outlet] = field(default_factory=dict)
     """Those of them that wait for the connection's window alone."""
-    held_bytes: int = 0
+    buffered_bytes: int = 0
     uncredited: int = 0
     """Kept bytes whose credit the sender has not regained."""
 
@@ -128,7 +128,7 @@ class Flow:
         """SETTINGS_INITIAL_WINDOW_SIZE: applies to open streams, too."""
         outlets = tuple(self.outlets.values())
         for outlet in outlets:
-            outlet.window += initial - self.initial
+            outlet.window += initial - self.initial  # may be below 0 then (RFC 9113 section 6.9.2)
         self.initial = initial
         for outlet in outlets:
             self._drain(outlet)
@@ -149,6 +149,7 @@ class Flow:
         """A stream has ended: discard its waiting bytes."""
         self.discard(outlet, [item for item in outlet.items if isinstance(item, Chunk)])
         outlet.items.clear()
+        # Its debt on the connection stays: the receiver still grants credit for what it got.
         self.outlets.pop(outlet.stream, None)
         self.blocked.pop(outlet.stream, None)
 
@@ -167,11 +168,12 @@ class Flow:
         :raises WireError: if that is used up as well; nothing is buffered then.
         """
         size = len(payload)
+        # The receiver has opened windows for no more: without this, a sender could fill the memory.
         if self.uncredited + size > self.window + self.debt:
             text = "more was sent than the windows allow"
             raise WireError(ErrorCode.FLOW_CONTROL_ERROR, GrpcClose.WINDOW_EXCEEDED, text)
         self.uncredited += size
-        self.held_bytes += size
+        self.buffered_bytes += size
         return Chunk(payload, Credit.NONE)
 
     def keep(self, outlet: Outlet, payload: bytes, padding: int, ahead: int) -> Chunk:
@@ -188,7 +190,7 @@ class Flow:
         # Unread bytes are bounded by their sender's window; a partial frame is not.
         if not self.budget.take(size, spare=self.budget.limit // 4):
             return self.wait(payload)
-        self.held_bytes += size
+        self.buffered_bytes += size
         self.grant(0, size)
         if outlet.ahead + size > ahead:
             return Chunk(payload, Credit.CONNECTION)
@@ -210,7 +212,7 @@ class Flow:
         """
         if not self.budget.take(len(payload)):
             raise NoRoomError
-        self.held_bytes += len(payload)
+        self.buffered_bytes += len(payload)
         outlet.ahead += len(payload)
         return Chunk(payload, Credit.STREAM)
 
@@ -229,7 +231,7 @@ class Flow:
                 self.grant(0, size)
 
     def _let_go(self, outlet: Outlet, chunk: Chunk, size: int) -> None:
-        self.held_bytes -= size
+        self.buffered_bytes -= size
         if chunk.credit is Credit.NONE:
             self.uncredited -= size
         else:
@@ -251,7 +253,7 @@ class Flow:
 
     def drain(self) -> None:
         """Send what the connection's window now allows."""
-        # Each turn uses up the window or removes one stream, which bounds the cost of a WINDOW_UPDATE.
+        # Each round uses up the window or removes one stream, which bounds the cost of a WINDOW_UPDATE.
         while self.blocked and self.window > 0:
             self._drain(next(iter(self.blocked.values())))
 
@@ -262,6 +264,7 @@ class Flow:
             if isinstance(item, bytes):
                 self.emit(item)
             elif not self._send_chunk(outlet, item):
+                # One without a window of its own is not looked at when the connection's opens.
                 if outlet.window > 0:
                     self.blocked[outlet.stream] = outlet
                 else:

@@ -58,7 +58,7 @@ class Reserved:
     """Bytes that all sessions may keep together."""
     size: int = 0
 
-    def hold(self, size: int) -> None:
+    def take(self, size: int) -> None:
         """Reserve memory for header blocks.
 
         :raises NoRoomError: if there is no room for them.
@@ -67,13 +67,13 @@ class Reserved:
             raise NoRoomError
         self.size += size
 
-    def hold_besides(self, size: int) -> None:
+    def charge(self, size: int) -> None:
         """Count memory that withheld bytes take besides."""
         self._budget.charge(size)
         self.size += size
 
-    def let_go(self, size: int) -> None:
-        """Release memory that is held, or held besides."""
+    def give(self, size: int) -> None:
+        """Release memory that was taken or charged."""
         self._budget.give(size)
         self.size -= size
 
@@ -93,7 +93,7 @@ class _Partial:
 
 @dataclass(slots=True, eq=False)
 class Read:
-    """The bytes that are looked at now."""
+    """The bytes that are looked at now, and what is sent besides or instead."""
 
     data: bytes = b""
     at: int = 0
@@ -102,6 +102,12 @@ class Read:
     """How many of them were looked at."""
     edits: list[tuple[int, int, bytes]] = field(default_factory=list)
     """What is forwarded instead of some of them: start, stop, and bytes."""
+    credit: dict[int, int] = field(default_factory=dict)
+    """What the sender is granted, in bytes by stream; 0 for the connection.
+
+    Kept as sums, not as edits: WINDOW_UPDATE for each frame of a read would cost its sender as much as the
+    frames, and a stream that ends before the read does takes its sum with it.
+    """
     charged: int = 0
     """Work that a handler asked to count beside its frame."""
 
@@ -113,7 +119,6 @@ class FrameStream:
     """
 
     __slots__ = (
-        "_grants",
         "_handlers",
         "_marked",
         "_partial",
@@ -127,6 +132,7 @@ class FrameStream:
     )
 
     def __init__(self, budget: Budget) -> None:
+        self.read = Read()
         self.flow = Flow(budget, self.insert, self.grant)
         self.back: FrameStream
         """The other direction: what its sender is told goes there."""
@@ -138,21 +144,18 @@ class FrameStream:
         """How often bytes have come."""
         self.reserved = Reserved(budget)
         self._partial = _Partial(Pieces(budget))
-        self.read = Read()
         self._handlers: tuple[Handler, ...] = ()
         self._marked = 0
         """Flags by which DATA of any stream is looked at."""
-        self._grants: dict[int, int] = {}
-        """The sender's new credit, by stream; 0 for the connection."""
 
     def join(self, back: "FrameStream") -> None:
         """Make two directions those of one connection."""
         self.back, back.back = back, self
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Buffered bytes: of an incomplete frame, and withheld ones."""
-        return self._partial.rest.size + self.reserved.size + self.flow.held_bytes
+        return self._partial.rest.size + self.reserved.size + self.flow.buffered_bytes
 
     @property
     def frame_began_ns(self) -> int:
@@ -205,7 +208,7 @@ class FrameStream:
         if not was_open or partial.stream <= 0:
             partial.began_ns = now_ns
         if at < len(data):
-            need = HEAD
+            need = HEAD  # the pieces of a frame are joined once, when all of it is there
             if len(data) - at >= HEAD:
                 high, low = read_head(data, at)[:2]
                 need += high << 8 | low
@@ -213,7 +216,7 @@ class FrameStream:
         return partial.waits_for_turn
 
     def _frames(self, data: bytes, now_ns: int) -> int:  # noqa: C901 - one loop, and hot
-        # <hot> One turn for each frame.
+        # <hot> One round for each frame.
         handlers, marked = self._handlers, self._marked
         watched, flow, max_frame = self.watched, self.flow, self.max_frame
         partial, read = self._partial, self.read
@@ -233,7 +236,7 @@ class FrameStream:
                 if stream < 0:
                     stream &= STREAM_MASK
                 if partial.stream and (kind != CONTINUATION or stream != partial.stream):
-                    self._out_of_place(kind)
+                    self._unexpected(kind)
                 if kind | flags & marked == DATA and size and stream not in watched and size <= flow.window:
                     flow.window -= size
                 else:
@@ -259,7 +262,7 @@ class FrameStream:
         """
         self.read.charged += work
 
-    def _out_of_place(self, kind: int) -> None:
+    def _unexpected(self, kind: int) -> None:
         if self._partial.stream != _NOTHING_YET:
             raise malformed("a header block was left open")
         if kind != SETTINGS:  # RFC 9113 section 3.4
@@ -278,15 +281,15 @@ class FrameStream:
         :raises NoRoomError: if there is no room for it; it is cut in any case.
         """
         self.cut(start, stop)
-        self.reserved.hold(stop - start)
+        self.reserved.take(stop - start)
 
     def drop(self) -> None:
         """Discard everything that is buffered."""
         self._partial.rest.drop()
-        self.reserved.let_go(self.reserved.size)
+        self.reserved.give(self.reserved.size)
         for outlet in tuple(self.flow.outlets.values()):
             self.flow.close(outlet)
-        self._grants.clear()
+        self.read.credit.clear()
         self.read.edits.clear()
 
     def block_begins(self, start: int, stop: int, stream: int) -> None:
@@ -300,7 +303,7 @@ class FrameStream:
     def block_ends(self, size: int) -> None:
         """It is complete; its frames, which were withheld, take no memory any more."""
         self._partial.stream = 0
-        self.reserved.let_go(size)
+        self.reserved.give(size)
 
     def settings_apply(self, stop: int, initial_window: int | None, max_frame: int) -> None:
         """The receiver's settings apply from an offset on; None or 0 for those that do not change."""
@@ -381,33 +384,26 @@ class FrameStream:
     def grant(self, stream: int, amount: int) -> None:
         """Grant the sender credit, on a stream or (0) on the connection."""
         if amount:
-            self._grants[stream] = self._grants.get(stream, 0) + amount
+            self.read.credit[stream] = self.read.credit.get(stream, 0) + amount
 
     def refund(self, stream: int, amount: int) -> None:
         """Grant the sender credit on a stream and on the connection."""
         self.grant(0, amount)
         self.grant(stream, amount)
 
-    def settle(self) -> None:
-        """Send the sender's new credit."""
-        if self._grants:
-            for stream, amount in self._grants.items():
-                self.back.insert(window_update(stream, amount))
-            self._grants.clear()
-
     def pending(self, stream: int) -> int:
         """The credit on a stream that its sender is about to get."""
-        return self._grants.get(stream, 0)
+        return self.read.credit.get(stream, 0)
 
     def revoke(self, stream: int) -> None:
         """A stream has ended: drop its pending credit."""
-        self._grants.pop(stream, None)
+        self.read.credit.pop(stream, None)
 
     def is_untouched(self, data: bytes) -> bool:
         """Whether the bytes to forward are `data`, as passed to `walk`."""
         # <hot> Twice for every read.
         read = self.read
-        return not (read.edits or self._grants) and read.data is data and read.walked == len(data)
+        return not (read.edits or read.credit) and read.data is data and read.walked == len(data)
 
     def done(self) -> None:
         """The bytes read were forwarded unchanged."""
@@ -415,12 +411,15 @@ class FrameStream:
         read.data, read.walked, read.at = b"", 0, 0
 
     def take(self, data: bytes | None = None) -> list[Buffer] | None:
-        """The bytes to forward.
+        """The bytes to forward, and the credit that is granted to the other direction's sender.
 
         :param data: the bytes passed to `walk`, if any.
         :return: None if it is `data`, unchanged.
         """
         read, upto, edits = self.read.data, self.read.walked, self.read.edits
+        credit, at = self.back.read.credit, self.read.at
+        edits.extend((at, at, window_update(stream, amount)) for stream, amount in credit.items())
+        credit.clear()
         if not edits and read is data and upto == len(read):
             self.done()
             return None

@@ -35,7 +35,7 @@ class Opening:
     waits_for_broker: bool = False
     """True while the broker is being connected."""
     is_stood_in: bool = False
-    """True if another broker answers in place of the one that was asked for."""
+    """True if another broker is connected than the one that was asked for."""
     _preface: bytes = b""
     _began_ns: int = 0
     _early: Pieces = field(init=False)
@@ -47,7 +47,7 @@ class Opening:
         self._early = Pieces(self.shared.services.budget)
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes that are kept."""
         return self._early.size
 
@@ -82,6 +82,7 @@ class Opening:
         :raises NoRoomError: if there is no room for it.
         """
         self._early.keep(data)
+        # Reading goes on until the broker is known, and then connected: neither is bound to come soon.
         if self._early.size > _MOST:
             raise WireError(
                 ErrorCode.ENHANCE_YOUR_CALM, ConnectionClose.EARLY_BYTES_OVER_LIMIT, f"over {_MOST} bytes"
@@ -92,7 +93,7 @@ class Opening:
         return self._early.all()
 
     def stands_in(self) -> None:
-        """Another broker answers in place of the one that was asked for."""
+        """Another broker is connected than the one that was asked for."""
         self.is_stood_in = True
 
     def dial(self) -> Dial | None:

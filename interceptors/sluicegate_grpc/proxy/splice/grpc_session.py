@@ -11,7 +11,6 @@ from sluicegate.model import ConnectionClose, SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError
 from sluicegate.sessions.work import TURN
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.broker_side import BrokerSide
 from sluicegate_grpc.proxy.splice.calling import Calling
 from sluicegate_grpc.proxy.splice.client_side import ClientSide
@@ -22,6 +21,7 @@ from sluicegate_grpc.proxy.splice.frame_stream import FrameStream
 from sluicegate_grpc.proxy.splice.frames import PREFACE, ErrorCode, WireError, goaway
 from sluicegate_grpc.proxy.splice.greeting import Opening
 from sluicegate_grpc.proxy.splice.life import PASSING, Event, State
+from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.proxy.splice.shared import Address, Shared
 from sluicegate_grpc.proxy.splice.unreachable import UnreachableBroker
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
@@ -42,19 +42,19 @@ class GrpcSession(BaseSession):
         already, as it does for a listener with an `upstream`.
     :param routes: True if the first request may name the broker (`MethodMap.route_header`): nothing is
         dialled before it has come.
-    :param stand_ins: brokers that answer if the only one is unreachable: their lookups name the new owners of
+    :param stand_ins: brokers to use if the only one is unreachable: their lookups name the new owners of
         its topics. A second later the client must reconnect, as that broker may be back.
     """
 
     __slots__ = (
-        "_answers",
         "_callers",
         "_client",
         "_connection",
         "_down",
-        "_holding",
         "_life",
         "_opening",
+        "_policed",
+        "_responses",
         "_unreachable",
         "_up",
     )
@@ -73,32 +73,33 @@ class GrpcSession(BaseSession):
         self._callers = connection.callers
         self._up = connection.up
         self._down = connection.down
-        self._answers = Answers(connection)
+        self._responses = Responses(connection)
         refusals = Refusals(connection)
         floods = ControlFloods(shared.limits)
-        calling = Calling(connection, self._answers, refusals, floods.empty)
-        self._answers.watchers.break_off_by(calling.break_off)
-        self._holding = calling.holding
+        calling = Calling(connection, self._responses, refusals, floods.empty)
+        self._responses.watchers.break_off_by(calling.break_off)
+        self._policed = calling.policed
         self._client = ClientSide(connection, calling, refusals, floods)
-        BrokerSide(connection, calling, self._answers, refusals)
+        BrokerSide(connection, calling, self._responses, refusals)
         routes = routes and bool(shared.rules.methods.route_header)
         self._opening: Opening | None = Opening(shared, addresses, stand_ins, routes)
         """What comes first; None once frames pass."""
         self._unreachable: UnreachableBroker | None = None
-        """Answers in place of a broker that cannot be connected."""
+        """Responses in place of a broker that cannot be connected."""
         shared.session_opened()
 
     @property
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
-        early = self._opening.held_bytes if self._opening is not None else 0
-        early += self._unreachable.held_bytes if self._unreachable is not None else 0
-        return early + self._up.held_bytes + self._down.held_bytes + self._connection.streams.held_bytes
+        early = self._opening.buffered_bytes if self._opening is not None else 0
+        early += self._unreachable.buffered_bytes if self._unreachable is not None else 0
+        passing = self._up.buffered_bytes + self._down.buffered_bytes
+        return early + passing + self._connection.streams.reserved_bytes
 
     @property
     def open_calls(self) -> int:
-        """Calls that the broker has yet to answer; streams of messages do not count."""
-        return len(self._connection.streams.ids) - self._answers.deliveries
+        """Calls whose responses have not ended; streams of messages do not count."""
+        return len(self._connection.streams.ids) - self._responses.deliveries
 
     @property
     def frame_began_ns(self) -> int:
@@ -129,26 +130,25 @@ class GrpcSession(BaseSession):
             self._walk_up(data, now_ns)
         except (WireError, NoRoomError) as error:
             self._broken(error)
-        return PASS if self._all_passed(self._up, data) else self._finish(now_ns, up=data)
+        return PASS if self._all_passed(self._up, data) else self._finish(up=data)
 
     def receive_upstream(self, data: bytes, now_ns: int) -> Sequence[Command]:
         """Bytes from the broker."""
         # <hot> Runs for every read.
-        if self._life.close is not None:
+        if self._life.close is not None:  # GOAWAY is the last that the client gets
             return ()
         try:
             self._walk_down(data, now_ns)
         except (WireError, NoRoomError) as error:
             self._broken(error)
-        return PASS if self._all_passed(self._down, data) else self._finish(now_ns, down=data)
+        return PASS if self._all_passed(self._down, data) else self._finish(down=data)
 
     def _all_passed(self, frames: FrameStream, data: bytes) -> bool:
         """Whether these bytes pass unchanged and there is nothing else to do, which is nearly always so."""
         # A connection that breaks has GOAWAY among its edits.
         connection = self._connection
         passed = (
-            not self._answers.ready
-            and not connection.timers.has_new
+            not connection.timers.has_new
             and not connection.questions.new
             and frames.is_untouched(data)
             and frames.back.is_untouched(b"")
@@ -158,7 +158,7 @@ class GrpcSession(BaseSession):
         return passed
 
     def stands_in(self) -> None:
-        """Another broker answers in place of the one that was asked for."""
+        """Another broker is connected than the one that was asked for."""
         if self._opening is not None:
             self._opening.stands_in()
         self._connection.shared.count(GrpcEvent.STOOD_IN)
@@ -171,7 +171,7 @@ class GrpcSession(BaseSession):
         self._guarded(partial(self._begin, opening.take()), now_ns)
         if opening.is_stood_in:
             self._connection.timers.at(now_ns + _STAND_IN_NS, self._try_again)
-        return self._finish(now_ns)
+        return self._finish()
 
     def _begin(self, data: bytes, now_ns: int) -> None:
         """From now on frames pass.
@@ -206,14 +206,14 @@ class GrpcSession(BaseSession):
         if self._unreachable is not None:
             return self._unreachable.wake(now_ns)
         self._follow_policies()
-        self._guarded(self._run_due, now_ns)
-        return self._finish(now_ns)
+        self._guarded(self._connection.timers.run_due, now_ns)
+        return self._finish()
 
     def answered(self, question: object, answer: object, now_ns: int) -> Sequence[Command]:
         """Handle the front's answer; an exception if it has none."""
         self._follow_policies()
         self._guarded(partial(self._connection.answered, question, answer), now_ns)
-        return self._finish(now_ns)
+        return self._finish()
 
     @property
     def reads_while_ending(self) -> bool:
@@ -221,7 +221,7 @@ class GrpcSession(BaseSession):
         return self._life.state in PASSING
 
     def ending(self, now_ns: int) -> Sequence[Command]:
-        """Send GOAWAY, then close once no call is left to answer.
+        """Send GOAWAY, then close once all responses have ended.
 
         Streams of messages have no end of their own: they end with UNAVAILABLE. Their clients open them again
         at once, and some take it for final if that meets GOAWAY or the closing connection (tonic 0.14:
@@ -231,24 +231,24 @@ class GrpcSession(BaseSession):
         if life.state not in PASSING:
             is_early = self._opening is not None and not self._opening.waits_for_broker
             return [Close()] if is_early and life.close is None else ()
-        if self._answers.deliveries:
+        if self._responses.deliveries:
             life.refuse(_ENDS, now_ns + _REOPENING_NS)
-            self._answers.end_deliveries(_ENDS, now_ns)
+            self._responses.end_deliveries(_ENDS, now_ns)
         if life.refuses_until_ns and (now_ns < life.refuses_until_ns or self.open_calls):
-            return self._finish(now_ns)
+            return self._finish()
         self._client.goes_away("the gateway ends")
-        out = list(self._finish(now_ns))
+        out = list(self._finish())
         return out if self.open_calls else [*out, Close()]
 
     def closed(self, now_ns: int) -> None:
-        """The connection is closed: release everything that it held or counted for."""
+        """The connection is closed: release everything that it kept or counted for."""
         for _ in self.parting(now_ns):
             pass
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The same in slices."""
-        self._holding.closed(now_ns)
-        self._answers.closed(now_ns)
+        self._policed.closed(now_ns)
+        self._responses.closed(now_ns)
         if self._opening is not None:
             self._opening.take()
         self._unreachable = None
@@ -261,7 +261,7 @@ class GrpcSession(BaseSession):
         """Handle bytes of a client before its HTTP/2 preface or its broker's connection."""
         opening, dial = self._opening, None
         if opening is None or self._life.close is not None:
-            return self._finish(now_ns)
+            return self._finish()
         try:
             data = opening.behind_preface(data, now_ns)
             if not opening.addresses and opening.has_preface:
@@ -271,7 +271,7 @@ class GrpcSession(BaseSession):
                 dial = self._dial(opening) if opening.has_preface else None
         except (WireError, NoRoomError) as error:
             self._broken(error)
-        out = self._finish(now_ns)
+        out = self._finish()
         return out if dial is None else [*out, dial]
 
     def _dial(self, opening: Opening) -> Dial | None:
@@ -295,7 +295,7 @@ class GrpcSession(BaseSession):
 
     def _broken(self, error: WireError | NoRoomError) -> None:
         """A peer has broken the protocol, or the budget is used up: end the connection."""
-        last = self._life.last_stream(self._holding.highest)
+        last = self._life.last_stream(self._policed.highest)
         if isinstance(error, WireError):
             self._down.insert(goaway(last, error.code, str(error)))
             self._life.fail(Close(error.counter, f"{error} from or for {self.client}"))
@@ -314,9 +314,9 @@ class GrpcSession(BaseSession):
             callers.follow_policies()
         if self._up.walk(data, now_ns):
             self._connection.wait(TURN, lambda now_ns, answer: self._walk_up(b"", now_ns))
-        holding = self._holding
-        if holding.marks or holding.calls:
-            holding.settle(self._up.read.data, now_ns)
+        policed = self._policed
+        if policed.marks or policed.calls:
+            policed.settle(self._up.read.data, now_ns)
 
     def _walk_down(self, data: bytes, now_ns: int) -> None:
         callers = self._callers
@@ -328,26 +328,18 @@ class GrpcSession(BaseSession):
         if len(streams.ids) < streams.floor:
             streams.shrink()
 
-    def _run_due(self, now_ns: int) -> None:
-        self._connection.timers.run_due(now_ns)
-        self._holding.settle(b"", now_ns)
-
-    def _finish(self, now_ns: int, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
+    def _finish(self, up: bytes | None = None, down: bytes | None = None) -> Sequence[Command]:
         """Add the handlers' pending work: bytes for either side, questions, wake-ups, the end."""
         # <hot> Runs for every read, of which nearly all pass unchanged.
         connection = self._connection
-        if self._answers.ready:
-            self._answers.go_on(now_ns)
-        self._up.settle()
-        self._down.settle()
-        parts, answers = self._up.take(up), self._down.take(down)
+        parts, replies = self._up.take(up), self._down.take(down)
         out: list[Command] = []
         if parts:
             out.extend(map(ToUpstream, parts))
-        if answers:
+        if replies:
             if not connection.client_settings.is_greeted and (own := connection.greeting()):
-                answers.insert(0, own)
-            out.extend(map(ToClient, answers))
+                replies.insert(0, own)
+            out.extend(map(ToClient, replies))
         timers = connection.timers
         if (timers or timers.has_new) and (wake_up_ns := timers.wake_up_ns()) is not None:
             out.append(WakeAt(wake_up_ns))
@@ -356,7 +348,7 @@ class GrpcSession(BaseSession):
             connection.questions.new.clear()
         if self._life.close is not None:
             out.append(self._life.close)
-        if parts is not None and answers is not None:
+        if parts is not None and replies is not None:
             return out
         if not out:
             return PASS

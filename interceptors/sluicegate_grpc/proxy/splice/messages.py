@@ -39,6 +39,7 @@ def inflated(message: bytes, encoding: str, limit: int) -> bytes:
         content = reader.decompress(message, limit)
     except zlib.error:
         raise UnreadableError from None
+    # Readers differ in what they make of bytes behind the end: what is decided must be what is read.
     if not reader.eof or reader.unused_data:
         raise UnreadableError
     return content

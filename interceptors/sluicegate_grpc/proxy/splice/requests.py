@@ -238,6 +238,7 @@ class RequestReader:
         if len(headers) > _FEW_FIELDS:
             self._charge(len(headers) * _FIELD_WORK)
         request = self._rules.request(headers, is_alone=is_alone)
+        # One that fills a table, or needs one, means something else to another connection.
         if is_alone and is_plain and len(block) <= _MAX_KNOWN_BYTES:
             if len(self.known) >= _MAX_KNOWN:
                 self.known.clear()

@@ -58,7 +58,7 @@ class Aliases(dict[Id, int]):
     def add(self, producer: int, created: int) -> None:
         """Add the new id of a producer; the oldest of too many is dropped."""
         self.resumed += 1
-        self.pop(producer, None)
+        self.pop(producer, None)  # so that it becomes the newest
         if created != producer:
             self[producer] = created
         if len(self) > _MAX_ALIASES:

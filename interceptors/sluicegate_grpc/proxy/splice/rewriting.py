@@ -84,6 +84,7 @@ class Rewriting(Withholding):
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The end of the response; the rest of a truncated message is discarded."""
         self._drop()
+        # By the broker's status the call has succeeded, but the client got no message.
         if self._refusal is not None:
             self._down.ends(self._outlet, ending(self._stream, self._refusal, alone=False))
             return False

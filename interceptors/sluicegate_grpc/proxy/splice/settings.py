@@ -144,7 +144,7 @@ class PeerSettings:
         if stop - at > HEAD:
             raise malformed("a SETTINGS acknowledgement with a payload", ErrorCode.FRAME_SIZE_ERROR)
         self.has_acknowledged = True
-        if self._discards_ack:
+        if self._discards_ack:  # the broker has sent nothing that this would acknowledge
             self._discards_ack = False
             self._frames.cut(at, stop)
         else:

@@ -25,8 +25,8 @@ class Brokers:
     """What errors for clients call them."""
     route: Callable[[str], tuple[Address, ...] | None] = lambda broker: None
     """The addresses of the broker that a request's `route_header` names; None if it is not allowed."""
-    looked_up: Callable[[str, bytes, int], None] = lambda topic, answer, now_ns: None
-    """Called with a topic, the broker's answer to a LOOKUP of it, which is rewritten, and the time."""
+    looked_up: Callable[[str, bytes, int], None] = lambda topic, response, now_ns: None
+    """Called with a topic, the broker's response to a LOOKUP of it, which is rewritten, and the time."""
     question: Callable[[str], object] | None = None
     """What to ask the front for a topic's subscriptions; it tells `Attachments.listed` before it answers."""
 
@@ -78,7 +78,7 @@ class Shared:
 
     def accept(self, credentials: bytes) -> None:
         """The broker has accepted a call with these credentials."""
-        self.accepted.pop(credentials, None)
+        self.accepted.pop(credentials, None)  # so that those in use are not the oldest
         self.accepted[credentials] = None
         if len(self.accepted) > _MAX_ACCEPTED:
             del self.accepted[next(iter(self.accepted))]

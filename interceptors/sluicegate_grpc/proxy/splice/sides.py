@@ -60,7 +60,7 @@ class Side:
 
     def headers(self, data: bytes, at: int, stop: int, flags: int, stream: int, now_ns: int) -> None:
         """A HEADERS frame."""
-        # <hot> Runs for every request and answer.
+        # <hot> Runs for every request and response.
         begin, end = at + HEAD, stop
         if flags & _HAS_MORE:
             begin, end = unpadded(data, at, stop, flags)

@@ -36,7 +36,7 @@ class Streams:
         return len(self.ids) >= self._limit
 
     @property
-    def held_bytes(self) -> int:
+    def reserved_bytes(self) -> int:
         """The reserved memory."""
         return max(0, self.room - _FREE) * STREAM_BYTES
 

@@ -51,7 +51,7 @@ class UnreachableBroker:
     _until_ns: int = 0
 
     @property
-    def held_bytes(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes of a partial frame."""
         return len(self._data)
 

@@ -43,6 +43,7 @@ class Watcher:
 
     def breaks_off(self, now_ns: int) -> None:
         """The response has ended by END_STREAM on DATA: no status says how."""
+        # gRPC ends by trailers, but a proxy in front of the broker may answer without.
         self._down.watched.discard(self._stream)
         self.ended(now_ns, by_client=False)
 

@@ -46,7 +46,7 @@ class Attachments:
         self.topics = Topics(list_valid_ns)
         self.unacked = Unacked(gates)
         self.unconfirmed = Unconfirmed()
-        """Producers whose id the broker has not confirmed; see `claim_answered`."""
+        """Producers whose id the broker has not confirmed; see `claim_resolved`."""
         self.owners = Owners(gates, self.places, self.topics, self.release)
         self.ghosts_released = 0
         self._ghost_release_ns = ghost_release_ns
@@ -196,10 +196,10 @@ class Attachments:
         """Drop a caller's unconfirmed claim on a place."""
         for broker_id, attaching in self.unconfirmed.of(place):
             if attaching.caller is caller:
-                self.claim_answered(broker_id, now_ns, is_known=False)
+                self.claim_resolved(broker_id, now_ns, is_known=False)
 
-    def claim_answered(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
-        """The broker has answered the message of an unconfirmed producer.
+    def claim_resolved(self, producer: Id, now_ns: int, *, is_known: bool) -> None:
+        """The broker has responded to the message of an unconfirmed producer.
 
         :param is_known: False if it rejected the message: then the claim may be false, and the producer
             is released unless others confirm it.
@@ -247,7 +247,7 @@ class Attachments:
 
     def leave(self, place: Place | None, now_ns: int) -> None:
         """A producer or consumer has left, if it counted."""
-        if place is not None and place.held:
+        if place is not None and place.is_counted:
             self.release(place, now_ns)
 
     def caller_closed(self, caller: Caller, now_ns: int, most: int | None = None) -> None:

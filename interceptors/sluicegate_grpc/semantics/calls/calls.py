@@ -79,7 +79,7 @@ class Calls:
         # <hot> Runs for every publish.
         broker_id = values.producer if self._by_attaching else (values.topic, values.producer)
         place = self._producers.get(broker_id) if method.producer else None
-        if place is None or not place.held:
+        if place is None or not place.is_counted:
             attached = self._unattached(place, method, values, caller, now_ns)
             if not isinstance(attached, Place):
                 return attached
@@ -118,7 +118,7 @@ class Calls:
     def hold(
         self, op: Operation, delay: Decision, caller: Caller, turn: Turn, hold: Hold
     ) -> Work[Decision | None]:
-        """Hold a delayed publish until it may proceed; it keeps its turn among those that wait.
+        """Hold a delayed publish until it may proceed; it keeps its position in the queue of those that wait.
 
         :param delay: what delays it.
         :param hold: for how long.
@@ -157,7 +157,7 @@ class Calls:
         broker_id = self._id_or_connection(method, values, caller)
         if method.by_connection:
             place = self._producers.get(broker_id)
-            if place is not None and place.held:
+            if place is not None and place.is_counted:
                 return place
         key = place.key if place is not None else key_of(method, values, caller, has_ids=self._by_attaching)
         if key is None:
@@ -226,7 +226,7 @@ class Calls:
             return Stream(
                 self.attachments, self._first_seen, None, caller, None, whole=False, unknown=values.consumer
             )
-        if place.held:
+        if place.is_counted:
             self.attachments.used(place, caller, now_ns)
             return Stream(self.attachments, self._first_seen, place, caller, None, whole=False)
         attaching = self.attachments.begin(_CONSUMER, place.key, caller, known=True)
@@ -249,7 +249,7 @@ class Calls:
         """A call shows that a producer or consumer is alive."""
         for places in (self._producers, self._places.consumers):
             place = places.get(attachment)
-            if place is not None and place.held:
+            if place is not None and place.is_counted:
                 self.attachments.used(place, caller, now_ns)
 
     def detach(self, method: Method, values: Values, caller: Caller, now_ns: int) -> None:

@@ -79,14 +79,14 @@ class Owners:
             if now_ns < since_ns + self.keep_ns:
                 return
             del self._kept[place]
-            if place.held and not place.uses.pending and place.seen_ns <= since_ns:
+            if place.is_counted and not place.uses.pending and place.seen_ns <= since_ns:
                 self.release(place, now_ns)
                 self.released += 1
 
     def _changed(self, topic: str, before: str, owner: str, now_ns: int) -> None:
         self.changes += 1
         for place in self.places.of_topic(topic):
-            if not place.held or place.uses.pending:
+            if not place.is_counted or place.uses.pending:
                 continue
             if self.keep_ns and place.kind is OperationKind.ATTACH_PRODUCER:
                 self._kept.pop(place, None)

@@ -86,8 +86,8 @@ class Place:
     """Its counted identity."""
     ids: set[Id] = field(default_factory=set)
     """The ids that the broker gave it."""
-    held: bool = False
-    """True while it is counted."""
+    is_counted: bool = False
+    """True while it takes up room under a limit."""
     settled: bool = False
     """True once the broker let it attach."""
     uses: Uses = field(default_factory=Uses)
@@ -200,7 +200,7 @@ class Places:
         """
         silent, oldest_ns = [], now_ns
         for place in self:
-            if not place.held or place.in_use:
+            if not place.is_counted or place.in_use:
                 continue
             if place.seen_ns <= time_ns:
                 silent.append(place)
@@ -245,7 +245,7 @@ class Places:
 
     def taken(self, place: Place) -> None:
         """A place is counted."""
-        place.held = True
+        place.is_counted = True
         self._released.pop(place, None)
 
     def released(self, place: Place) -> None:
@@ -253,7 +253,7 @@ class Places:
 
         A place without an id is found again by its key.
         """
-        place.held = place.settled = False
+        place.is_counted = place.settled = False
         for caller in tuple(place.callers):
             place.left_by(caller)
         place.refs.clear()

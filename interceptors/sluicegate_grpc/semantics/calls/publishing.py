@@ -19,7 +19,7 @@ UNNAMED = LostPlace(
 class Unconfirmed(dict[Id, Attaching]):
     """Producers that count by an unconfirmed claim, by the ids that they claim.
 
-    Each is an attachment under way. The broker's answer to the message ends it: `Attachments.claim_answered`.
+    Each is an attachment under way, which the broker's response ends: `Attachments.claim_resolved`.
     """
 
     def of(self, place: Place) -> Iterator[tuple[Id, Attaching]]:

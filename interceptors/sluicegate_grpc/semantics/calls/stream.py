@@ -111,7 +111,7 @@ class Stream:
         until_ns = turn.now_ns + longest_ns
         while broker_id is not None:
             place = attachments.places.consumers.get(broker_id)
-            if place is not None and place.held:
+            if place is not None and place.is_counted:
                 attachments.used(place, self.caller, turn.now_ns)
                 self._identified(place)
                 return None

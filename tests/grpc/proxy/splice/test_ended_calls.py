@@ -26,7 +26,7 @@ def test_a_client_may_finish_a_request_that_was_refused() -> None:
     talk.send(stream, bytes(200_000), end=True)
     assert talk.client(stream).reset is None
     assert talk.wire.server.seen.get(stream) is None
-    assert not talk.session._holding._refusals.discarded
+    assert not talk.session._policed._refusals.discarded
     talk.publish()
     talk.hang_up()
 

@@ -85,7 +85,7 @@ def test_credit_never_exceeds_the_receivers_and_reaches_it_in_the_end(
         assert flow.window == ends.receiver[0]
         assert ends.outlet.window == ends.receiver[1]
     assert ends.got == sent - dropped
-    assert flow.held_bytes == 0
+    assert flow.buffered_bytes == 0
     assert ends.sender == {0: _WINDOW, 1: _WINDOW}
     assert (flow.debt, ends.outlet.debt, ends.outlet.ahead) == (0, 0, 0)
     assert flow.own(ends.outlet, b"x").payload == b"x"
@@ -96,9 +96,9 @@ def test_an_ended_stream_returns_its_unused_credit() -> None:
     flow = ends.flow
     flow.window = ends.receiver[0] = 10
     flow.send(ends.outlet, flow.keep(ends.outlet, bytes(ends.room(100)), 0, 0))
-    assert (ends.got, flow.held_bytes, list(flow.blocked)) == (10, 90, [1])
+    assert (ends.got, flow.buffered_bytes, list(flow.blocked)) == (10, 90, [1])
     flow.close(ends.outlet)
-    assert (flow.held_bytes, flow.blocked, flow.outlets) == (0, {}, {})
+    assert (flow.buffered_bytes, flow.blocked, flow.outlets) == (0, {}, {})
 
 
 def test_a_changed_initial_window_applies_to_open_streams() -> None:
@@ -131,10 +131,10 @@ def test_a_connection_update_skips_streams_that_wait_for_their_own_window() -> N
     for _ in range(3):
         flow.updated(0, 1)
     assert [len(frame) - HEAD for frame in sent] == [1, 1, 1]
-    assert (flow.blocked, flow.held_bytes) == ({}, 999 * 3)
+    assert (flow.blocked, flow.buffered_bytes) == ({}, 999 * 3)
     flow.initial_changed(2)
     flow.updated(0, 2_000)
-    assert flow.held_bytes == 999
+    assert flow.buffered_bytes == 999
 
 
 def test_bytes_beyond_the_windows_are_not_buffered() -> None:
@@ -145,4 +145,4 @@ def test_bytes_beyond_the_windows_are_not_buffered() -> None:
     for keep in (flow.wait, lambda payload: flow.keep(outlet, payload, 0, 0)):
         with pytest.raises(WireError):
             keep(b"123456")
-    assert (flow.held_bytes, flow.uncredited) == (5, 5)
+    assert (flow.buffered_bytes, flow.uncredited) == (5, 5)

@@ -51,7 +51,7 @@ def test_the_response_of_a_refused_stream_is_not_watched() -> None:
 
     client.send(headers(3))
 
-    assert not session_of(client)._answers.watchers
+    assert not session_of(client)._responses.watchers
 
 
 def test_bytes_of_a_refused_stream_return_their_credit() -> None:
@@ -74,7 +74,7 @@ def test_a_held_call_that_its_client_resets_is_forgotten() -> None:
     client = opened(gate.shared())
     stream = held(client)
     assert wakes(client)
-    waiting = session_of(client)._holding.calls[stream]
+    waiting = session_of(client)._policed.calls[stream]
     assert waiting.body.chunks
 
     client.send(frame(RST_STREAM, 0, stream, CANCEL.to_bytes(4)))
@@ -123,8 +123,8 @@ def test_window_updates_follow_headers_that_were_forwarded() -> None:
     update = frame(WINDOW_UPDATE, 0, 3, (5).to_bytes(4))
     client.send(headers(3) + update + call(5, MESSAGE, service.OTHER), update)
     assert client.server.h2.streams[3].outbound_flow_control_window == 65_535 + 10
-    assert not session_of(client)._holding._extras
-    assert not session_of(client)._holding._fresh
+    assert not session_of(client)._policed._extras
+    assert not session_of(client)._policed._fresh
 
 
 @pytest.mark.parametrize("apart", [False, True])
@@ -162,20 +162,20 @@ def test_a_forwarded_call_that_breaks_the_protocol_is_reset_at_the_broker_too() 
     client = opened(gate.shared())
     client.front.rules.rewrites = {service.PUBLISH: lambda data: data}
     client.send(headers(3), call(5, MESSAGE, service.OTHER))
-    assert session_of(client)._answers.watchers
+    assert session_of(client)._responses.watchers
 
     client.send(headers(3))
 
     assert client.resets(3) == [PROTOCOL_ERROR]
     assert client.server.seen[3].reset is not None
-    assert not session_of(client)._answers.watchers
+    assert not session_of(client)._responses.watchers
 
 
 def test_nothing_is_kept_of_an_ended_call_that_breaks_the_protocol() -> None:
     client = opened(gate.shared())
     client.send(headers(3, service.PUBLISH, ("content-length", "7")) + frame(DATA, END_STREAM, 3, bytes(6)))
     assert client.resets(3) == [PROTOCOL_ERROR]
-    assert not session_of(client)._holding._refusals.discarded
+    assert not session_of(client)._policed._refusals.discarded
 
 
 def test_a_closed_connection_releases_held_headers() -> None:

@@ -58,7 +58,7 @@ def test_a_cancelled_lookup_leaves_nothing_behind() -> None:
     talk.wire.client.h2.reset_stream(stream)
     talk.wire.settle()
     assert told == []
-    assert not talk.session._answers.watchers
+    assert not talk.session._responses.watchers
     talk.hang_up()
 
 

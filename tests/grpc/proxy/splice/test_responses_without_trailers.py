@@ -39,7 +39,7 @@ def seen(talk: Talk, stream: int) -> tuple[bytes, bool]:
 def is_idle(talk: Talk) -> bool:
     """Whether a session follows no stream."""
     down = talk.session._down
-    assert not talk.session._answers.watchers
+    assert not talk.session._responses.watchers
     return not (talk.session.open_calls or talk.session.held_bytes or down.watched or down.flow.outlets)
 
 
@@ -140,7 +140,7 @@ def test_the_end_of_a_consumers_stream_follows_what_waits(last: bytes) -> None:
     talk.wire.server.h2.send_data(stream, last, end_stream=True)
     talk.wire.settle()
     assert seen(talk, stream) == (delivered(0), False)
-    assert talk.session._answers.watchers
+    assert talk.session._responses.watchers
     for _ in range(3):
         talk.wire.pass_time(2 * SECOND)
         talk.wire.settle()

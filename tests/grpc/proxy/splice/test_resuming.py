@@ -172,7 +172,7 @@ def test_a_producer_known_by_its_claim_is_created_under_that_name() -> None:
     of.front_answers(Resumed(NEW))
     assert (of.client(stream).status, of.producers()) == ("14", 1)
     assert not of.shared.calls.attachments.unconfirmed
-    assert not of.session._answers.watchers
+    assert not of.session._responses.watchers
     of.hang_up()
 
 

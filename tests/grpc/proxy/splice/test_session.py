@@ -146,7 +146,7 @@ def test_an_accepted_publish_confirms_a_name_as_well() -> None:
     for status, accepted in ((16, []), (0, [sha256(b"Bearer me").digest()])):
         talk.answer(talk.call(PUBLISH, message, ("authorization", "Bearer me")), status=status)
         assert list(shared.accepted) == accepted
-    assert not talk.session._answers.watchers
+    assert not talk.session._responses.watchers
 
 
 def test_subscriptions_are_listed_before_one_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -46,6 +47,11 @@ def kinds(commands: list[Command], side: type[ToUpstream] | type[ToClient] = ToU
     return found
 
 
+def forwarded(commands: Sequence[Command]) -> bytes:
+    """What goes to the broker."""
+    return b"".join(bytes(command.data) for command in commands if isinstance(command, ToUpstream))
+
+
 def question(commands: list[Command]) -> NextTurn | None:
     """The turn that is asked for, if there is one."""
     asked = [command.question for command in commands if isinstance(command, Ask)]
@@ -83,6 +89,31 @@ def test_later_bytes_queue_behind_the_rest() -> None:
     rest = list(talk.session.answered(turn, None, talk.wire.now))
     assert kinds(rest) == [DATA, WINDOW_UPDATE, DATA]
     assert question(rest) is None
+
+
+@pytest.mark.parametrize("meanwhile", [0, 1, 6, 7, 30])
+@pytest.mark.parametrize("there", [3, HEAD, HEAD + 4])
+def test_a_turn_that_ends_within_a_frame_loses_nothing(there: int, meanwhile: int) -> None:
+    """Of the last frame, so many bytes are there when the turn is used up, and some come before the next."""
+    talk, stream = opened()
+    many = b"".join(frame(DATA, 0, stream, bytes([number % 251])) for number in range(FRAMES))
+    last = frame(DATA, 0, stream, b"0123456") + window_update(0, 5) + frame(DATA, END_STREAM, stream, b"z")
+    sent = many + last
+    reads = [many + last[:there], last[there : there + meanwhile], last[there + meanwhile :]]
+
+    def receive(data: bytes) -> Sequence[Command]:
+        commands = talk.session.receive_client(data, talk.wire.now) if data else ()
+        return [ToUpstream(data)] if commands is PASS else commands
+
+    commands = [*receive(reads[0])]
+    turn = question(commands)
+    assert (turn is not None) == (there >= HEAD), "only what may be a whole frame waits for a turn"
+    commands += receive(reads[1])
+    if turn is not None:
+        commands += talk.session.answered(turn, None, talk.wire.now)
+    commands += receive(reads[2])
+    assert forwarded(commands) == sent
+    assert talk.session.held_bytes == talk.shared.services.budget.used == 0
 
 
 def test_the_brokers_frames_take_turns_of_their_own() -> None:

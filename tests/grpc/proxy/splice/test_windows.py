@@ -82,7 +82,7 @@ def test_dropped_bytes_return_their_credit_to_the_sender(over: bool) -> None:
         Credit.CONNECTION: [(_STREAM, 2)] if of_stream else [],
         Credit.STREAM: [],
     }
-    assert (flow.held_bytes, flow.uncredited, outlet.ahead, direction.budget.used) == (0, 0, 0, 0)
+    assert (flow.buffered_bytes, flow.uncredited, outlet.ahead, direction.budget.used) == (0, 0, 0, 0)
 
 
 def test_unsent_bytes_of_an_ended_stream_return_their_connection_credit() -> None:
@@ -121,7 +121,7 @@ def test_withheld_bytes_are_granted_again_up_to_the_read_ahead() -> None:
         Credit.CONNECTION,
     ]
     assert direction.granted == [(0, 2), (7, 2), (0, 5), (7, 5), (0, 3), (7, 3), (0, 1)]
-    assert (flow.held_bytes, outlet.ahead, direction.budget.used) == (9, 8, 9)
+    assert (flow.buffered_bytes, outlet.ahead, direction.budget.used) == (9, 8, 9)
 
 
 def test_a_quarter_of_the_budget_is_reserved_for_partial_frames() -> None:
@@ -146,7 +146,7 @@ def test_the_sender_may_use_its_whole_window_and_the_credit() -> None:
 
     assert (raised.value.code, raised.value.counter) == (ErrorCode.FLOW_CONTROL_ERROR, "window_exceeded")
     assert str(raised.value) == "more was sent than the windows allow"
-    assert (flow.uncredited, flow.held_bytes) == (5, 5)
+    assert (flow.uncredited, flow.buffered_bytes) == (5, 5)
 
 
 def test_credit_needed_early_is_granted_once() -> None:
@@ -171,11 +171,11 @@ def test_bytes_of_the_gateway_need_window_but_no_credit() -> None:
     chunks = [flow.own(outlet, payload) for payload in (b"1", b"23")]
 
     assert [chunk.credit for chunk in chunks] == [Credit.STREAM] * 2
-    assert (flow.held_bytes, outlet.ahead) == (3, 3)
+    assert (flow.buffered_bytes, outlet.ahead) == (3, 3)
     assert direction.granted == []
     with pytest.raises(NoRoomError):
         flow.own(outlet, b"4")
-    assert flow.held_bytes == 3
+    assert flow.buffered_bytes == 3
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_without_room_for_all_a_part_is_sent_and_the_trailers_wait() -> None:
     flow.window = 5
     outlet.ends = True
     flow.send(outlet, flow.keep(outlet, b"1234567", 0, ahead=9), b"trailers")
-    assert (direction.sent[0][HEAD:], list(flow.blocked), flow.held_bytes) == (b"12345", [_STREAM], 2)
+    assert (direction.sent[0][HEAD:], list(flow.blocked), flow.buffered_bytes) == (b"12345", [_STREAM], 2)
 
     flow.updated(0, 2)
 

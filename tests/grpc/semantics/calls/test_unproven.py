@@ -33,7 +33,7 @@ def test_the_name_is_read_only_for_an_unknown_id() -> None:
 def test_its_name_identifies_a_producer_after_a_restart() -> None:
     lab = Lab(METHODS, max_producers_per_topic=1)
     assert send(lab, 7, "p") is None
-    lab.attachments.claim_answered(7, 0, is_known=True)
+    lab.attachments.claim_resolved(7, 0, is_known=True)
     lab.producer("p", 7)
     assert send(lab, 7) is None
     assert lab.producers == 1
@@ -43,7 +43,7 @@ def test_its_name_identifies_a_producer_after_a_restart() -> None:
 def test_without_a_name_the_id_identifies_the_producer() -> None:
     lab = Lab(METHODS)
     assert send(lab, 7) is None
-    lab.attachments.claim_answered(7, 0, is_known=True)
+    lab.attachments.claim_resolved(7, 0, is_known=True)
     lab.producer("p", 7)
     assert lab.producers == 1
 
@@ -53,7 +53,7 @@ def test_an_id_that_the_broker_does_not_know_holds_no_place() -> None:
     for called in range(1, 50):
         assert send(lab, called) is None
         assert isinstance(send(lab, 1_000), LostPlace)
-        lab.attachments.claim_answered(called, 0, is_known=False)
+        lab.attachments.claim_resolved(called, 0, is_known=False)
     assert (lab.producers, len(lab.attachments), len(lab.attachments.unconfirmed)) == (0, 0, 0)
 
 
@@ -62,7 +62,7 @@ def test_a_false_name_neither_takes_nor_releases_the_owners_place() -> None:
     lab.producer("p", 7)
     thief = Caller("thief", "peer:2")
     assert send(lab, 8, "p", thief) is None
-    lab.attachments.claim_answered(8, 0, is_known=False)
+    lab.attachments.claim_resolved(8, 0, is_known=False)
     assert (lab.producers, len(thief.places)) == (1, 0)
     lab.attachments.caller_closed(thief, 0)
     assert send(lab, 7) is None
@@ -76,7 +76,7 @@ def test_a_false_name_claimed_first_does_not_displace_its_owner() -> None:
     thief = Caller("thief", "peer:2")
     assert send(lab, 8, "p", thief) is None
     lab.producer("p", 7)
-    lab.attachments.claim_answered(8, 0, is_known=False)
+    lab.attachments.claim_resolved(8, 0, is_known=False)
     assert send(lab, 7) is None
     assert lab.producers == 1
 
@@ -105,7 +105,7 @@ def test_a_producer_created_again_before_the_response_stays_with_its_connection(
     lab = Lab(METHODS, max_producers_per_topic=1)
     assert send(lab, 7, "p") is None
     lab.producer("p", 8)
-    lab.attachments.claim_answered(7, 0, is_known=False)
+    lab.attachments.claim_resolved(7, 0, is_known=False)
     assert lab.producers == 1
     lab.attachments.caller_closed(lab.me, 0)
     assert lab.producers == 0
@@ -122,7 +122,7 @@ def test_a_producer_that_waits_for_its_response_is_not_silent() -> None:
     lab = Lab(METHODS)
     assert send(lab, 7, "p") is None
     assert lab.attachments.release_ghosts(2 * GHOST_NS) == 0
-    lab.attachments.claim_answered(7, 2 * GHOST_NS, is_known=True)
+    lab.attachments.claim_resolved(7, 2 * GHOST_NS, is_known=True)
     assert lab.attachments.release_ghosts(4 * GHOST_NS) == 1
     assert lab.producers == 0
 
@@ -131,7 +131,7 @@ def test_a_closing_connection_releases_all_ids_of_its_producer() -> None:
     lab = Lab(METHODS, max_producers_per_topic=1)
     assert send(lab, 3, "p") is None
     assert send(lab, 1, "p") is None
-    lab.attachments.claim_answered(3, 0, is_known=False)
+    lab.attachments.claim_resolved(3, 0, is_known=False)
     assert lab.producers == 1  # id 1 may still be the producer
     lab.attachments.caller_closed(lab.me, 0)
     assert (lab.producers, len(lab.attachments.unconfirmed)) == (0, 0)
@@ -162,7 +162,7 @@ def test_any_order_of_events_leaves_nothing_behind(
             if attaching.decision is None:
                 attaching.attached(called, now_ns)
         elif what in ("known", "unknown"):
-            lab.attachments.claim_answered(called, now_ns, is_known=what == "known")
+            lab.attachments.claim_resolved(called, now_ns, is_known=what == "known")
         elif what == "gone":
             lab.attachments.caller_closed(callers[which], now_ns)
         elif what == "ghosts":
@@ -173,7 +173,7 @@ def test_any_order_of_events_leaves_nothing_behind(
         lab.attachments.caller_closed(caller, now_ns)
     lab.attachments.release_ghosts(now_ns + 2 * GHOST_NS)
     assert (lab.producers, len(lab.attachments.unconfirmed)) == (0, 0)
-    assert not any(place.uses.pending or place.held for place in lab.calls._places)
+    assert not any(place.uses.pending or place.is_counted for place in lab.calls._places)
 
 
 def test_a_replicating_connection_is_one_producer_per_topic() -> None:
@@ -196,7 +196,7 @@ def test_a_replicating_connection_is_one_producer_per_topic() -> None:
     assert replicate(TOPIC, other) is None
     called = lab.calls.unconfirmed_by(REPLICATE, values(topic=TOPIC), other)
     assert called is not None
-    lab.attachments.claim_answered(called, 0, is_known=False)
+    lab.attachments.claim_resolved(called, 0, is_known=False)
     assert lab.producers == 0
 
 

@@ -110,17 +110,24 @@ class Wire:
         return self.to_gate, self.to_server, self.from_server, self.to_client
 
     def settle(self) -> None:
-        """Have everything arrive; the clock stands still."""
+        """Have everything arrive, and what is due done; the clock stands still."""
         self.collect()
-        while self.turns or any(
-            pipe.size and not (pipe is self.to_gate and self.is_paused) for pipe in self.pipes
+        while (
+            self.turns
+            or self._is_due
+            or any(pipe.size and not (pipe is self.to_gate and self.is_paused) for pipe in self.pipes)
         ):
             if self.closed is not None:
                 self._drain()
                 return
             self.take_turn()
+            self.pass_time(0)
             for pipe in self.pipes:
                 self.move(pipe, pipe.size)
+
+    @property
+    def _is_due(self) -> bool:
+        return self.wake_at is not None and self.wake_at <= self.now
 
     def take_turn(self) -> bool:
         """Give the session a turn that it asked for; False if it asked for none."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TypeAlias
 
+from sluicegate.model import Decision
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.work import Running
 from sluicegate_grpc.events import GrpcEvent
-from sluicegate_grpc.proxy.splice.answers import Answers
 from sluicegate_grpc.proxy.splice.connection_state import Connection
 from sluicegate_grpc.proxy.splice.ended_calls import Refusals
 from sluicegate_grpc.proxy.splice.flow import Chunk, Credit, Outlet, joined
@@ -30,9 +30,9 @@ from sluicegate_grpc.proxy.splice.frames import (
     window_update,
 )
 from sluicegate_grpc.proxy.splice.requests import Request
+from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics.calls import Caller
 from sluicegate_grpc.semantics.fields import Tail
-from sluicegate_grpc.semantics.status import Refusal
 
 Mark: TypeAlias = tuple[int, int, Request]
 _SMALL = 1_024
@@ -102,6 +102,16 @@ class Body:
         else:
             self.chunks.append(chunk)
 
+    def release(self) -> list[Chunk] | None:
+        """Take the bytes that may be forwarded; None if they contradict what was decided."""
+        size = min(self.left, self.size) if self.step is Step.PASSING else self.size
+        taken = self.take(size)
+        if self.tail is not None and not all(self.tail.agrees(chunk.payload) for chunk in taken):
+            self.put_back(taken)
+            return None
+        self.passed(size)
+        return taken
+
     def put_back(self, chunks: list[Chunk]) -> None:
         """Withhold again what was taken."""
         self.chunks.extendleft(reversed(chunks))
@@ -127,9 +137,9 @@ class Body:
 
 @dataclass(slots=True, eq=False)
 class Head:
-    """A request's headers on their way to the broker; `Holding` writes it."""
+    """A request's headers on their way to the broker; `PolicedCalls` writes it."""
 
-    place: int
+    at: int
     """Their offset in the bytes being read."""
     is_up: bool = False
     """True once the broker knows of the request."""
@@ -150,13 +160,13 @@ class Call:
     """To the broker."""
     head: Head
     body: Body
-    is_answered: bool = False
+    has_response: bool = False
     """True once the client got response headers."""
     has_ended: bool = False
     """True once the client has ended the request."""
     end: bytes = b""
     """The frame that ended it, if that was not DATA."""
-    _waiting: Running[Refusal | None] | None = None
+    _waiting: Running[Decision | None] | None = None
     """The work on the message at hand, if its decision has to wait."""
 
     def admit(self) -> None:
@@ -164,7 +174,7 @@ class Call:
         self._waiting = None
         self.body.step = Step.PASSING
 
-    def wait_for(self, work: Running[Refusal | None]) -> None:
+    def wait_for(self, work: Running[Decision | None]) -> None:
         """The decision of the message at hand has to wait."""
         self._waiting = work
         self.body.step = Step.WAITING
@@ -175,17 +185,17 @@ class Call:
             self._waiting.close(now_ns)
 
 
-class Holding:
+class PolicedCalls:
     """The requests of one connection that policies apply to.
 
     :param connection: the client's.
-    :param answers: the responses that have to be read.
+    :param responses: the responses that have to be read.
     :param refusals: ends calls.
     """
 
-    def __init__(self, connection: Connection, answers: Answers, refusals: Refusals) -> None:
+    def __init__(self, connection: Connection, responses: Responses, refusals: Refusals) -> None:
         self._connection = connection
-        self._answers = answers
+        self._responses = responses
         self._refusals = refusals
         self._up = connection.up
         self._open = connection.streams.ids
@@ -194,13 +204,13 @@ class Holding:
         self.marks: dict[int, Mark] = {}
         """Requests whose first message is yet to come: where their headers are in the bytes being read."""
         self._extras: dict[int, list[tuple[int, int]]] = {}
-        """By stream: places of window updates behind those headers."""
-        self._held: list[int] = []
+        """By stream: offsets of window updates behind those headers."""
+        self._unsent: list[int] = []
         """Streams whose headers wait, in their order."""
         self._fresh: list[Call] = []
         """Calls whose headers are in the bytes read now."""
         self.highest = 0
-        """The last stream that the broker knows of, or will in this turn."""
+        """The last stream that the broker knows of, or will once this read is forwarded."""
         self.last = 0
         """The last stream that the client has opened."""
 
@@ -231,13 +241,13 @@ class Holding:
         self.last = stream
         self._open.add(stream)
         if request.method is None or flags & END_STREAM:
-            # Now, not when the read is settled: insertions at one place keep the order of the calls.
+            # Now, not when the read is settled: insertions at one offset keep the order of the calls.
             self.flush(stream)
             self._passes(stream, request)
             self._up.insert(frames)
         else:
             try:
-                self._up.reserved.hold(len(frames))
+                self._up.reserved.take(len(frames))
             except NoRoomError:
                 self._no_room(stream)
             else:
@@ -248,29 +258,29 @@ class Holding:
         self.highest = stream
         if request.method is None:
             self._connection.shared.unknown(request.path)
-        self._watch_answer(stream, request)
+        self._watch_response(stream, request)
 
-    def _watch_answer(self, stream: int, request: Request) -> None:
+    def _watch_response(self, stream: int, request: Request) -> None:
         """Watch a response that may have to be rewritten."""
         rewrite = self._connection.shared.rules.rewrites.get(request.path)
         if rewrite is not None:
-            self._answers.rewrite(stream, request, rewrite)
+            self._responses.rewrite(stream, request, rewrite)
 
     def _new(self, stream: int, request: Request, head: Head) -> Call:
-        self._watch_answer(stream, request)
+        self._watch_response(stream, request)
         callers = self._connection.callers
         caller = callers.of(request.claim) if request.claim else callers.anonymous
         body = Body(Step.READING if request.is_publish else Step.FREE)
         call = Call(stream, request, caller, self._up.flow.open(stream), head, body)
         if not head.is_up:
-            insort(self._held, stream)
+            insort(self._unsent, stream)
         self.calls[stream] = call
         self._up.watched.add(stream)
         self._fresh.append(call)
         return call
 
     def _no_room(self, stream: int) -> None:
-        """Refuse a request whose headers cannot be held."""
+        """Refuse a request for whose headers there is no memory."""
         self._connection.shared.count(GrpcEvent.STREAM_REFUSED)
         self._up.over(stream)
         self._refusals.reset(stream, ErrorCode.REFUSED_STREAM)
@@ -305,7 +315,7 @@ class Holding:
             call.body.received += end - begin
             length, received = call.request.length, call.body.received
             is_wrong = length is not None and (received > length or (call.has_ended and received < length))
-            if is_wrong and not call.head.is_up:  # RFC 9113 section 8.1.1
+            if is_wrong and not call.head.is_up:  # RFC 9113 section 8.1.1; a broker that knows it judges it
                 self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
                 call = None
         if call is None:
@@ -320,7 +330,7 @@ class Holding:
         return call
 
     def belongs(self, data: bytes, at: int, stop: int, stream: int, now_ns: int) -> bool:
-        """Whether a window update of a stream has to wait with its held headers."""
+        """Whether a window update of a stream has to wait with the headers of its call."""
         if stream in self.marks:
             self._extras.setdefault(stream, []).append((at, stop))
             return True
@@ -331,12 +341,13 @@ class Holding:
         return True
 
     def _opens(self, call: Call | None, data: bytes, at: int, stop: int, now_ns: int) -> None:
-        """Add up the window updates of a held call, which are forwarded as one."""
+        """Add up the window updates of a call whose headers wait, which are forwarded as one."""
         self._up.cut(at, stop)
         if call is None or self.calls.get(call.stream) is not call:
             return  # an earlier frame has ended it
         amount = window_amount(data, at, stop)
         call.head.credit += amount
+        # Its receiver would see one update of the sum, so what it would find in each is checked here.
         if not amount:
             self.broken(call, ErrorCode.PROTOCOL_ERROR, now_ns)
         elif call.head.credit + self._connection.down.flow.initial > MAX_WINDOW:
@@ -345,7 +356,7 @@ class Holding:
             self._connection.down.flow.updated(call.stream, amount)  # for a response that is rewritten
 
     def settle(self, data: bytes, now_ns: int) -> None:
-        """Finish a read: hold the undecided calls, and forward the headers that must not be overtaken.
+        """Finish a read: withhold the undecided calls, and forward the headers that must not be overtaken.
 
         :param data: the bytes read.
         """
@@ -353,7 +364,7 @@ class Holding:
             for stream in tuple(self.marks):
                 if stream > self.highest:
                     self.call(stream, data, now_ns)
-                else:
+                else:  # a later stream passes, so these headers have to pass where they stand
                     at, _, request = self.marks[stream]
                     self._new(stream, request, Head(at, is_up=True))
                     for begin, end in self._extras.get(stream, ()):
@@ -362,22 +373,23 @@ class Holding:
         self._extras.clear()
         if self.calls:
             self.flush(self.highest)
-            for call in self._fresh:
-                call.head.place = 0
+            for call in self._fresh:  # the offset was one of bytes that are gone
+                call.head.at = 0
         self._fresh.clear()
 
     def flush(self, upto: int) -> None:
         """Send the headers of all streams up to one, in their order, each where it stood."""
         self.highest = max(self.highest, upto)
-        count = bisect_right(self._held, upto)
-        for stream in self._held[:count]:
+        count = bisect_right(self._unsent, upto)
+        for stream in self._unsent[:count]:
             head = self.calls[stream].head
             head.is_up = True
+            # Behind the headers: a receiver takes an update of a stream that it does not know for an error.
             update = window_update(stream, head.credit) if head.credit else b""
-            self._up.insert_at(head.place, head.frames + update)
-            self._up.reserved.let_go(len(head.frames))
+            self._up.insert_at(head.at, head.frames + update)
+            self._up.reserved.give(len(head.frames))
             head.frames = b""
-        del self._held[:count]
+        del self._unsent[:count]
 
     def finish(self, call: Call, now_ns: int) -> bool:
         """Forget a call that is completely forwarded, or needs no more handling.
@@ -402,10 +414,10 @@ class Holding:
         if self.calls.pop(call.stream, None) is None:
             return
         if not call.head.is_up:
-            del self._held[bisect_left(self._held, call.stream)]
+            del self._unsent[bisect_left(self._unsent, call.stream)]
         call.close(now_ns)
         if call.head.frames:
-            self._up.reserved.let_go(len(call.head.frames))
+            self._up.reserved.give(len(call.head.frames))
             call.head.frames = b""
         if call.body.chunks:
             self._up.flow.discard(call.outlet, call.body.chunks)
@@ -419,7 +431,7 @@ class Holding:
     def end(self, call: Call, now_ns: int) -> None:
         """Stop reading a call that the gateway ends, and watching its response."""
         self.forget(call, now_ns)
-        self._answers.reset(call.stream, now_ns, by_client=True)
+        self._responses.reset(call.stream, now_ns, by_client=True)
 
     def broken(self, call: Call, code: ErrorCode, now_ns: int) -> None:
         """Reset a call whose client breaks the protocol (RFC 9113 section 5.4.2)."""

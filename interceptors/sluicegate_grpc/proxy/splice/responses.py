@@ -18,17 +18,17 @@ from sluicegate_grpc.semantics.calls import Attaching, Id, Stream
 from sluicegate_grpc.semantics.fields import Values
 from sluicegate_grpc.semantics.status import UNAVAILABLE, Refusal
 
-_MAX_ANSWER = 65_536
-"""Of an answer that is only read; a longer one is taken to say nothing."""
+_MAX_RESPONSE = 65_536
+"""Of a response that is only read; a longer one is taken to say nothing."""
 _AGAIN = Refusal(
     UNAVAILABLE, "The topic has another owner. The producer was created there. Send the message again."
 )
 
 
-class Answer(Watcher):
+class ReadResponse(Watcher):
     """A response that is read and passes unchanged.
 
-    :param request: what it answers.
+    :param request: the call's.
     :param done: called with its message (None if the call failed), the time, and whether the broker has
         reported the end; else the outcome is unknown.
     """
@@ -50,7 +50,7 @@ class Answer(Watcher):
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
         """Read the frame and let it pass."""
         begin, end = self._down.through(data, at, stop, flags, self._stream)
-        if len(self._content) + end - begin <= _MAX_ANSWER:
+        if len(self._content) + end - begin <= _MAX_RESPONSE:
             self._content += data[begin:end]
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
@@ -70,7 +70,7 @@ class Answer(Watcher):
             return b""
         packed, size = read_prefix(content)
         try:
-            return self._plain(content[PREFIX : PREFIX + size], packed, _MAX_ANSWER)
+            return self._plain(content[PREFIX : PREFIX + size], packed, _MAX_RESPONSE)
         except UnreadableError:
             return b""
 
@@ -83,11 +83,11 @@ class Resumable(Watcher):
     """The response to a publish, which passes unless the broker does not know the producer.
 
     :param producer: the id by which its client knows it.
-    :param answer: another handler of it, if any.
+    :param reader: another handler of it, if any.
     :param watchers: of the connection's streams, by stream.
     """
 
-    __slots__ = ("_aliases", "_answer", "_producer", "_request", "_resuming", "_watchers")
+    __slots__ = ("_aliases", "_producer", "_reader", "_request", "_resuming", "_watchers")
 
     def __init__(
         self,
@@ -96,29 +96,29 @@ class Resumable(Watcher):
         request: Request,
         producer: int,
         aliases: Aliases,
-        answer: Watcher | None,
+        reader: Watcher | None,
         watchers: Watchers,
     ) -> None:
         super().__init__(connection, stream)
         self._request = request
         self._producer = producer
         self._aliases = aliases
-        self._answer = answer
+        self._reader = reader
         self._watchers = watchers
         self._resuming: Task[bytes] | None = None
 
     def data(self, data: bytes, at: int, stop: int, flags: int, now_ns: int) -> None:
         """Let the frame pass."""
-        if self._answer is not None:
-            self._answer.data(data, at, stop, flags, now_ns)
+        if self._reader is not None:
+            self._reader.data(data, at, stop, flags, now_ns)
         else:
             self._down.through(data, at, stop, flags, self._stream)
 
     def head(self, block: bytes) -> None:
         """The response's headers."""
         super().head(block)
-        if self._answer is not None:
-            self._answer.head(block)
+        if self._reader is not None:
+            self._reader.head(block)
 
     def trailers(self, block: bytes, frames: bytes, now_ns: int) -> bool:
         """The broker's status; it is withheld while the producer is recreated."""
@@ -126,7 +126,7 @@ class Resumable(Watcher):
         is_unknown = not self._aliases.passes(block, shared.limits.header_list_bytes)
         key = shared.calls.attachments.owners.producer(self._producer) if is_unknown else None
         if key is None:
-            return self._answer is None or self._answer.trailers(block, frames, now_ns)
+            return self._reader is None or self._reader.trailers(block, frames, now_ns)
         self._watchers[self._stream] = self  # a cancellation by the client is still handled
         self._resuming = task = Task(self._connection.wait, self._resumed, now_ns)
         question = Resume(self._producer, key[0], key[2], self._request.authorization)
@@ -137,8 +137,8 @@ class Resumable(Watcher):
         """The stream was reset."""
         if self._resuming is not None:
             self._resuming.close(now_ns)
-        elif self._answer is not None:
-            self._answer.ended(now_ns, by_client=by_client)
+        elif self._reader is not None:
+            self._reader.ended(now_ns, by_client=by_client)
 
     def _resume(self, turn: Turn, question: Resume, frames: bytes) -> Work[bytes]:
         """Have the producer created; returns what ends the call then."""
@@ -150,7 +150,7 @@ class Resumable(Watcher):
                 self._aliases.add(self._producer, created)
                 attachments.owners.renamed(self._producer, created)
         finally:
-            attachments.claim_answered(self._producer, turn.now_ns, is_known=bool(created))
+            attachments.claim_resolved(self._producer, turn.now_ns, is_known=bool(created))
         refusal = _AGAIN if created else resumed.refusal
         return frames if refusal is None else ending(self._stream, refusal, alone=not self._block)
 
@@ -160,21 +160,19 @@ class Resumable(Watcher):
         self._down.insert(end)
 
 
-class Answers:
+class Responses:
     """The broker's responses on one connection that have to be read.
 
     :param connection: the client's.
     """
 
-    __slots__ = ("_connection", "_down", "ready", "watchers")
+    __slots__ = ("_connection", "_down", "watchers")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._down = connection.down
         self.watchers = Watchers()
         """Who looks at which stream."""
-        self.ready: set[Delivering] = set()
-        """Deliveries that may go on, as something was acknowledged."""
 
     @property
     def deliveries(self) -> int:
@@ -197,25 +195,25 @@ class Answers:
     def accept(self, stream: int, request: Request) -> None:
         """Watch whether the broker accepts a call with new credentials."""
         if stream not in self.watchers:
-            self._watch(stream, Answer(self._connection, stream, request))
+            self._watch(stream, ReadResponse(self._connection, stream, request))
 
     def prove(self, stream: int, request: Request, producer: Id) -> None:
         """Watch whether the broker knows a producer whose name is only claimed, or that can be resumed."""
         calls = self._connection.shared.calls
 
         def done(message: bytes | None, now_ns: int, is_reported: bool) -> None:
-            calls.attachments.claim_answered(producer, now_ns, is_known=message is not None)
+            calls.attachments.claim_resolved(producer, now_ns, is_known=message is not None)
 
-        if stream in self.watchers:
+        if stream in self.watchers:  # an earlier message of this stream tells as much
             return
-        answer: Watcher | None = None
+        reader: Watcher | None = None
         aliases = self._connection.shared.aliases
         if aliases is None or producer in calls.attachments.unconfirmed or request.claim:
-            answer = Answer(self._connection, stream, request, done)
+            reader = ReadResponse(self._connection, stream, request, done)
         if aliases is not None and isinstance(producer, int):
-            answer = Resumable(self._connection, stream, request, producer, aliases, answer, self.watchers)
-        if answer is not None:
-            self._watch(stream, answer)
+            reader = Resumable(self._connection, stream, request, producer, aliases, reader, self.watchers)
+        if reader is not None:
+            self._watch(stream, reader)
 
     def attach(self, stream: int, request: Request, attaching: Attaching) -> None:
         """Read the id that the broker gives a producer or consumer, if it accepts it."""
@@ -231,7 +229,7 @@ class Answers:
                 broker_id = values.attachment if isinstance(values, Values) else None
             calls.attachments.attached(attaching, broker_id, now_ns)
 
-        self._watch(stream, Answer(self._connection, stream, request, done))
+        self._watch(stream, ReadResponse(self._connection, stream, request, done))
 
     def detach(self, stream: int, request: Request, leave: Callable[[int], None]) -> None:
         """Watch whether the broker detaches a producer or consumer."""
@@ -240,7 +238,7 @@ class Answers:
             if message is not None:
                 leave(now_ns)
 
-        self._watch(stream, Answer(self._connection, stream, request, done))
+        self._watch(stream, ReadResponse(self._connection, stream, request, done))
 
     def rewrite(self, stream: int, request: Request, rewrite: Rewrite) -> None:
         """Rewrite the response of a call."""
@@ -254,24 +252,16 @@ class Answers:
 
     def deliver(self, stream: int, request: Request, delivery: Stream) -> None:
         """Meter the messages that the broker sends to a consumer."""
-        watcher = Delivering(self._connection, stream, request, delivery, self.watchers)
-        delivery.on_acknowledged(lambda: self.ready.add(watcher))
-        self._watch(stream, watcher)
+        self._watch(stream, Delivering(self._connection, stream, request, delivery, self.watchers))
 
     def reset(self, stream: int, now_ns: int, *, by_client: bool) -> None:
-        """The client has reset a stream, or the gateway in its place; or else the broker has."""
+        """The client has reset a stream, or the gateway for it; or else the broker has."""
         watcher = self.watchers.pop(stream, None)
         if watcher is not None:
             watcher.ended(now_ns, by_client=by_client)
         self._down.over(stream)
 
-    def go_on(self, now_ns: int) -> None:
-        """Send the messages that an acknowledgement has released."""
-        while self.ready:
-            self.ready.pop().pump(now_ns)
-
     def closed(self, now_ns: int) -> None:
         """The connection is closed."""
         for stream in tuple(self.watchers):
             self.reset(stream, now_ns, by_client=True)
-        self.ready.clear()
