@@ -1,10 +1,13 @@
 """`sluicegate plugins`."""
 
 import os
+import shlex
+from pathlib import Path
 
 import click
 
 from sluicegate.cli.aligning import aligned
+from sluicegate.cli.new_plugin import KINDS, make_distribution
 from sluicegate.cli.opening import plugins_for
 from sluicegate.cli.options import plugins_file
 from sluicegate.output import echo
@@ -13,7 +16,7 @@ from sluicegate.runtime.plugins import PluginInfo
 
 @click.group()
 def plugins() -> None:
-    """Show the loaded plugins."""
+    """Show the loaded plugins, and make new ones."""
 
 
 @plugins.command(name="list")
@@ -29,6 +32,29 @@ def list_(file: str | None) -> None:
     echo(*table(loaded.overview()))
     for absent in loaded.left_out.values():
         echo(f"left out: {absent.plugin}: {absent.explanation}")
+
+
+@plugins.command()
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(list(KINDS)),
+    default="policy",
+    show_default=True,
+    help="What the plugin adds.",
+)
+def new(name: str, kind: str) -> None:
+    """Make the distribution of a new plugin in the directory NAME, with tests that pass.
+
+    It holds an example of its KIND, to be replaced: the plugin's module, its tests, and a `pyproject.toml`
+    with the entry point by which `sluicegate` finds it once it is installed.
+    """
+    directory = make_distribution(name, kind, Path())
+    echo(
+        f"{directory} holds a plugin of kind {kind}",
+        f"$ cd {shlex.quote(str(directory))}",
+        "$ pip install -e . && pytest",
+    )
 
 
 def table(plugins: list[PluginInfo]) -> list[str]:
