@@ -17,7 +17,7 @@ from sluicegate.api import PROVISIONAL
 
 RECORD = Path(__file__).resolve().parent / "api-surface.txt"
 API = "sluicegate.api"
-MODULES = (API, "sluicegate.testing", "sluicegate.testing.fixtures")
+MODULES = (API, "sluicegate.testing", "sluicegate.testing.fixtures", "sluicegate.testing.store_contract")
 """Modules whose public names are recorded; those of hooks follow."""
 HOOKS = "sluicegate.hooks"
 _OURS = "sluicegate"

@@ -25,6 +25,7 @@ MORE = {
     "import strimzi": "storage-quotas.md#coming-from-strimzis-plug-in",
     "import": "drift.md#taking-them-over",
     "plugins": "operations.md#plugins",
+    "plugins new": "plugin-tutorial.md",
     "topics": "pulsar.md#commands",
     "topicPolicies": "pulsar.md#commands",
     "namespaces": "pulsar.md#commands",

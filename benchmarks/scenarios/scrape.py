@@ -81,6 +81,7 @@ def _scrape(_bench: Bench, _name: str, quick: bool) -> dict[str, float]:
         "clients": clients.clients,
         "held": held_now(host.gates.broker.held, lambda now_ns: now_ns // 1_000_000),
         **{part: {} for part in ("counters", "gauges", "front", "plugin_faults", "decision_log")},
+        "plugin_calls": [],
         "plugin_metrics": [],
         "tls": [],
     }

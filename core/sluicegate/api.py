@@ -81,7 +81,21 @@ from sluicegate.model import (
     Source,
     TopicName,
 )
-from sluicegate.store import Change, MemoryStore, PolicyStore, StoreError
+from sluicegate.store import (
+    Author,
+    Change,
+    Edit,
+    Key,
+    MemoryStore,
+    PolicyStore,
+    Revision,
+    Row,
+    StoreConflictError,
+    StoreError,
+    StoreUnavailableError,
+    differences,
+    layers_of,
+)
 
 if TYPE_CHECKING:
     from sluicegate.decisions.reading import read_decisions
@@ -143,6 +157,7 @@ __all__ = [
     "PROVISIONAL",
     "Action",
     "Ask",
+    "Author",
     "Backlog",
     "BaseDriver",
     "BaseFront",
@@ -164,6 +179,7 @@ __all__ = [
     "DelayRule",
     "Dial",
     "Duration",
+    "Edit",
     "EffectivePolicies",
     "EmbeddedGateway",
     "Extra",
@@ -176,6 +192,7 @@ __all__ = [
     "HostPort",
     "HttpError",
     "InterfaceError",
+    "Key",
     "Level",
     "Listen",
     "Listener",
@@ -202,7 +219,9 @@ __all__ = [
     "Quota",
     "Reason",
     "ResumeReading",
+    "Revision",
     "Role",
+    "Row",
     "Seconds",
     "Services",
     "Setting",
@@ -210,7 +229,9 @@ __all__ = [
     "SizeOf",
     "Source",
     "Stage",
+    "StoreConflictError",
     "StoreError",
+    "StoreUnavailableError",
     "SubscriptionState",
     "Task",
     "ToClient",
@@ -219,9 +240,11 @@ __all__ = [
     "TopicName",
     "TopicState",
     "WakeAt",
+    "differences",
     "explain_last",
     "helper",
     "hookimpl",
     "http_get",
+    "layers_of",
     "read_decisions",
 ]

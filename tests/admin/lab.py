@@ -50,6 +50,9 @@ SNAPSHOT = {
     "clients": {"web": {"published_messages": 5, "held": 0}},
     "held": [{"client": "web", "topic": "orders.eu", "policy": "max_publish_rate", "since_ms": 1}],
     "plugin_faults": {"mine": 3},
+    "plugin_calls": [
+        {"plugin": "mine", "call": "max_batch", "sampled": 4, "sampled_ns": 6_000, "longest_ns": 9_300}
+    ],
 }
 
 

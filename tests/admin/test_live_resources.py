@@ -64,6 +64,12 @@ async def test_health_and_factors(lab: Lab) -> None:
     assert row["factors"] == {"load": {"value": 0.5, "why": "cpu"}}
 
 
+async def test_plugins_have_their_faults_and_the_times_of_their_calls(lab: Lab) -> None:
+    [row] = (await lab.ask("GET", "/plugins", None)).json()["plugins"]
+    times = {"call": "max_batch", "sampled": 4, "mean_us": 1.5, "longest_us": 9.3}
+    assert row == {"broker": "main", "plugin": "mine", "faults": 3, "calls": [times]}
+
+
 async def test_pressures_are_factors_and_the_sources_of_controllers(lab: Lab) -> None:
     facts = {
         "factor.disk": '{"value": 0.3, "why": "95 % full", "known": true, "at_ms": 7, "text": "x"}',

@@ -20,7 +20,7 @@ FURTHER = {
     "up": frozenset({"job", "instance"}),  # of Prometheus itself
     **dict.fromkeys((f"{COUNTED}_total", LONGEST), frozenset({"broker", "plugin", "policy"})),
 }
-_ENDINGS = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
+_ENDINGS = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count")}
 
 
 def plugin_metrics() -> list[object]:
@@ -44,6 +44,7 @@ def served() -> Iterator[tuple[str, frozenset[str]]]:
         "gauges": {},
         "front": {},
         "plugin_faults": {},
+        "plugin_calls": [],
         "decision_log": {},
         "rollouts": [],
         "plugin_metrics": plugin_metrics(),

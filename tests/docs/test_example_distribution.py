@@ -1,4 +1,4 @@
-"""The example distribution as users have it: built, installed beside the project, found by entry point."""
+"""The example distributions as users have them: built, installed beside the project, found by entry point."""
 
 import os
 import subprocess
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.features.storage_quota.conftest import PrometheusDouble
+from tests.real.needs import need
 from tests.waiting import LONG_S, until
 
 from sluicegate.embedded import PolicyEngine
@@ -17,7 +18,20 @@ from sluicegate.runtime.plugins import CHOICE
 from sluicegate.testing import RecordingSink
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = ROOT / "examples" / "prometheus-factor"
+EXAMPLES = {
+    # Each with its plugin's name, its tests, and its hooks.
+    "business-hours": (
+        "business_hours",
+        "tests/test_business_hours.py",
+        "sluicegate_policy_checks, sluicegate_policy_model",
+    ),
+    "mqtt-broker": ("mqtt", "tests/test_mqtt.py", "sluicegate_broker"),
+    "prometheus-factor": (
+        "prometheus_factor",
+        "test_prometheus_factor.py",
+        "sluicegate_policy_model, sluicegate_quota_factors, sluicegate_tasks",
+    ),
+}
 MODULE = "sluicegate_prometheus_factor"
 QUERY = "2 * (1 - max(rate(node_disk_io_time_seconds_total[1m])))"
 RATE = 100
@@ -37,10 +51,11 @@ policies:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the distribution installed into it, from its own wheel and without any network."""
+    """A folder with the distributions installed into it, from their own wheels and without any network."""
     target = tmp_path_factory.mktemp("site")
     options = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check")
-    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(EXAMPLE)]
+    folders = [str(ROOT / "examples" / name) for name in EXAMPLES]
+    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), *folders]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S)
     assert done.returncode == 0, done.stdout + done.stderr
     return target
@@ -67,23 +82,25 @@ def on_path(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop(MODULE, None)
 
 
-def test_it_is_listed_with_its_version_and_hooks(installed: Path) -> None:
-    # No choice of plugins: it is found like any other that is installed.
+def test_they_are_listed_with_their_versions_and_hooks(installed: Path) -> None:
+    # No choice of plugins: they are found like any other that is installed.
     done = python(installed, "-c", "from sluicegate.cli import main; main()", "plugins", "list")
     assert done.returncode == 0, done.stderr
-    [line] = [line for line in done.stdout.splitlines() if line.startswith("prometheus_factor")]
-    assert line.split(maxsplit=2)[1:] == [
-        "0.1.0",
-        "entry point  sluicegate_policy_model, sluicegate_quota_factors, sluicegate_tasks",
-    ]
+    listed = {line.split()[0]: line.split(maxsplit=2)[1:] for line in done.stdout.splitlines()}
+    for plugin, _, hooks in EXAMPLES.values():
+        assert listed[plugin] == ["0.1.0", f"entry point  {hooks}"]
 
 
-def test_its_own_tests_pass(installed: Path, tmp_path: Path) -> None:
-    tests = tmp_path / "test_prometheus_factor.py"
-    tests.write_bytes((EXAMPLE / tests.name).read_bytes())
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_its_own_tests_pass(installed: Path, tmp_path: Path, example: str) -> None:
+    source = ROOT / "examples" / example / EXAMPLES[example][1]
+    tests = tmp_path / source.name
+    tests.write_bytes(source.read_bytes())
     done = python(installed, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", str(tests))
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
+    if " skipped" in done.stdout:
+        need("mosquitto and mosquitto-clients are not installed")
 
 
 class Lab:

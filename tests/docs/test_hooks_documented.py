@@ -16,6 +16,8 @@ REFERENCE = (ROOT / "docs" / "hooks.md").read_text()
 HOOKS = {
     name: function for name, function in vars(hooks).items() if hasattr(function, f"{hooks.PROJECT}_spec")
 }
+PARTS = ["When:", "Order:", "Thread:", "Cost:", "An error:"]
+"""What each section begins with, one line each."""
 _SPEC = importlib.util.spec_from_file_location("embed_examples", ROOT / "docs" / "embed_examples.py")
 assert _SPEC is not None
 assert _SPEC.loader is not None
@@ -50,7 +52,7 @@ def test_every_hook_is_documented_with_its_arguments(name: str) -> None:
     heading, *rest = section(name).splitlines()
 
     assert heading == f"## {name}({', '.join(arguments)})"
-    assert any(line.startswith("**When:**") for line in rest)
+    assert [line.split("**")[1] for line in rest if line.startswith(("**", "- **"))][:5] == PARTS
     for argument in arguments:
         assert any(line.startswith(f"| `{argument}` |") for line in rest), f"{argument} is not explained"
 

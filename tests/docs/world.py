@@ -31,6 +31,7 @@ from sluicegate_reports.model.results import to_json
 
 _PORTS = 8
 """For one broker entry: its own port, and those of single brokers behind it."""
+_INSTALL = "python -m pip install --quiet --no-index --no-deps --no-build-isolation --target site "
 _REFUSAL = Reason(
     "max_producers_per_topic",
     Outcome.LIMIT_REACHED,
@@ -82,7 +83,7 @@ def documented_file(document: str) -> str:
             return ""
         case "docs/configuration.md":
             return (ROOT / "examples" / "gateway.yaml").read_text()
-        case "docs/pulsar.md":
+        case "docs/pulsar.md" | "docs/plugin-tutorial.md":
             return _first_file(document)
         case _:
             return _first_file("README.md")
@@ -110,6 +111,7 @@ class World:
         self._environ = {name: os.environ[name] for name in kept if name in os.environ}
         self._environ["PATH"] = f"{Path(sys.executable).parent}:{self._environ['PATH']}"
         self._environ["HOME"] = str(directory)
+        self._environ["PYTHONPATH"] = f"{directory}/site:{self._environ.get('PYTHONPATH', '')}"
         if file:
             for name in ("gateway.yaml", "candidate.yaml"):
                 (directory / name).write_text(file)
@@ -168,6 +170,7 @@ class World:
         """
         if command.startswith("sluicegate run"):
             return 0, self._start(command)
+        command = re.sub(r"^pip install -e ", _INSTALL, command)  # not into the environment of the tests
         done = subprocess.run(
             ["bash", "-c", f"(exit {self._code})\n{command}"],
             cwd=self.directory,

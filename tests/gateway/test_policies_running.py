@@ -1,4 +1,4 @@
-"""`sluicegate policies` and `top` against a running gateway, and the API as the documents ask it."""
+"""`sluicegate policies`, `top` and `plugins` with a running gateway, and the API as documents ask it."""
 
 import hashlib
 import json
@@ -34,6 +34,8 @@ def upstream() -> Iterator[int]:
 def gateway(upstream: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
     monkeypatch.setenv(CHOICE, "")
     gateway = Gateway(tmp_path, upstream, closed_port())
+    gateway.plugins += ", examples.hooks.policy_checks"
+    gateway.write("100")
     text = gateway.path.read_text()
     callers = f"callers: [{{name: ci, sha256: {DIGEST}, scope: write}}]"
     gateway.path.write_text(text.replace("admin: {port: 0}", f"admin: {{port: 0, {callers}}}"))
@@ -114,6 +116,23 @@ def test_top_shows_topics_in_a_table_and_as_json(gateway: Gateway) -> None:
 def test_without_a_gateway_top_says_so(gateway: Gateway) -> None:
     gateway.stop()
     result = sluicegate(gateway, "top", "--once")
+    assert (result.exit_code, "no gateway on this host runs with" in result.stderr) == (1, True)
+
+
+def test_plugins_list_shows_how_long_calls_take(gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S) as client:
+        client.sendall(b"publish private-ann.notes 1\n")
+        assert b"is private to User:ann" in client.recv(500)
+    timing = ("plugins", "list", "--timing")
+    until(lambda: "private_topics" in sluicegate(gateway, *timing).stdout)
+    head, *rows = sluicegate(gateway, *timing).stdout.splitlines()
+    assert head.split() == ["plugin", "broker", "call", "mean", "longest", "sampled", "faults"]
+    found = {row.split()[2]: row.split() for row in rows if row.startswith("examples.hooks.policy_checks ")}
+    assert found["private_topics"][-2:] == ["1", "0"]
+    assert float(found["sluicegate_policy_checks"][3]) > 0
+
+    gateway.stop()
+    result = sluicegate(gateway, *timing)
     assert (result.exit_code, "no gateway on this host runs with" in result.stderr) == (1, True)
 
 

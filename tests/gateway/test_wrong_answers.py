@@ -354,6 +354,31 @@ def test_each_slow_call_is_counted_and_logged_with_its_duration(
     assert values["sluicegate_plugin_slowest_call_seconds"] == [[[NAME, "mine"], 0.06]]
 
 
+def test_each_hook_and_one_call_of_a_check_in_64_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(Plugin([check(lambda op, now_ns: None)]))
+    ticks = iter(range(0, 10**9, 1_000))
+    monkeypatch.setattr(CLOCK, lambda: next(ticks))
+    gate = lab.gate()
+    longer = iter([False] * 71 + [True] + [False] * 128)
+    monkeypatch.setattr(CLOCK, lambda: next(ticks) + 9_000 * next(longer))
+    for number in range(100):
+        assert gate.decide(operation(), NOW + number) is None
+    times = {each["call"]: each for each in lab.compiler.slow.snapshot() if each["plugin"] == NAME}
+    assert times["sluicegate_policy_checks"]["sampled"] == 1
+    assert (times["mine"]["sampled"], times["mine"]["sampled_ns"]) == (2, 2_000)
+    assert times["mine"]["longest_ns"] == 10_000, "of all calls, sampled or not"
+
+
+def test_names_of_policies_that_a_plugin_makes_up_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate.runtime.slow_calls.LABEL_SETS", 3)
+    lab = Lab(Plugin([check(lambda op, now_ns: None, policy=f"p{number}") for number in range(9)]))
+    for _ in range(2):
+        lab.again().decide(operation(), NOW)
+    calls = [each["call"] for each in lab.compiler.slow.snapshot()]
+    assert calls.count("other") == 1
+    assert len(calls) <= 4
+
+
 def test_a_slow_call_that_raises_is_logged_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

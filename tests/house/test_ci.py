@@ -76,7 +76,19 @@ class Machine:
         return [line for line in lines if line.split()[0] in names]
 
 
-_ALL = ("make", "javac", "mvn", "haproxy", "chromium", "curl", "h2load", "node", "etcd", "promtool")
+_ALL = (
+    "make",
+    "javac",
+    "mvn",
+    "haproxy",
+    "chromium",
+    "curl",
+    "h2load",
+    "node",
+    "etcd",
+    "promtool",
+    "mosquitto_pub",
+)
 _BUILDING = ["make jars franz-go grpc-go pulsar-go .venv/bin/tox --jobs=4 --output-sync=target"]
 _SIDE_BY_SIDE = ["make demo demo-all", "make extras", "make test"]
 _INSTALL = "apt-get install -y -qq --no-install-recommends"
@@ -94,7 +106,7 @@ def test_on_a_bare_machine_all_is_installed_before_anything_runs(tmp_path: Path)
     assert done.returncode == 0, done.stdout
     wanted = without_haproxy(
         "make default-jdk-headless maven haproxy chromium curl nghttp2-client nodejs etcd-server prometheus "
-        "python3-venv"
+        "mosquitto mosquitto-clients python3-venv"
     )
     *before, _, _, _ = calls = machine.calls("apt-get", "make")
     assert before == ["apt-get update -qq", f"{_INSTALL} {wanted}", *_BUILDING]

@@ -49,6 +49,7 @@ def snapshot(*states: TopicState, **parts: Any) -> dict[str, Any]:
         "gauges": {},
         "front": {},
         "plugin_faults": {},
+        "plugin_calls": [],
         "decision_log": {},
         "topics": samples.latest,
         "use": {},
@@ -273,6 +274,15 @@ def test_counters_of_worker_front_plugins_and_log() -> None:
             gauges={"connections": 1},
             front={"produce_hold_timed_out": 5},
             plugin_faults={"mine": 6},
+            plugin_calls=[
+                {
+                    "plugin": "mine",
+                    "call": "max_batch",
+                    "sampled": 4,
+                    "sampled_ns": 6_000,
+                    "longest_ns": 9_300,
+                }
+            ],
             decision_log={"dropped": 7},
         )
     )
@@ -281,6 +291,8 @@ def test_counters_of_worker_front_plugins_and_log() -> None:
     assert found["sluicegate_connections{}"] == 1
     assert found["sluicegate_broker_events_total{event=produce_hold_timed_out}"] == 5
     assert found["sluicegate_plugin_faults_total{plugin=mine}"] == 6
+    assert found["sluicegate_plugin_call_seconds_count{call=max_batch,plugin=mine}"] == 4
+    assert found["sluicegate_plugin_call_seconds_sum{call=max_batch,plugin=mine}"] == 6e-6
     assert found["sluicegate_decision_log_dropped_total{}"] == 7
 
 

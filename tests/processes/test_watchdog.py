@@ -181,6 +181,7 @@ def test_the_metric_has_few_labels() -> None:
         "gauges": {},
         "front": {},
         "plugin_faults": {},
+        "plugin_calls": [],
         "decision_log": {},
         "rollouts": [],
         "plugin_metrics": [],

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from tests.store.edits import edits
 from tests.waiting import LONG_S
 
-from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
+from sluicegate.model import Level, PolicyValue
 from sluicegate.store import (
     Author,
-    Change,
     Key,
     MemoryStore,
     PolicyStore,
@@ -26,7 +25,8 @@ from sluicegate.store import (
     sqlite_file,
 )
 from sluicegate.store.plugin import sluicegate_metadata_store
-from sluicegate.store.policy_store import Row, StoreConflictError, layers_of
+from sluicegate.store.policy_store import Row, layers_of
+from sluicegate.testing.store_contract import PolicyStoreContract
 
 RATE = "max_publish_rate"
 
@@ -42,155 +42,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PolicyStor
     made.close()
 
 
-def test_an_empty_store_says_nothing(store: PolicyStore) -> None:
-    assert store.layers() == (0, ())
-    assert store.version() == 0
-    assert store.history(5) == []
+class TestEachStore(PolicyStoreContract):
+    """What all of them do, also those of others."""
 
-
-def test_a_fact_can_be_claimed_once(store: PolicyStore) -> None:
-    assert store.claim_fact("b/broker.1", "x:1") == "x:1"
-    assert store.claim_fact("b/broker.1", "y:1") == "x:1"
-    assert store.claim_fact("b/broker.1", "x:1") == "x:1"
-    assert store.facts("b/") == {"b/broker.1": "x:1"}
-    store.put_fact("b/broker.2", "z:1")
-    assert store.claim_fact("b/broker.2", "x:1") == "z:1"
-
-
-def test_a_fact_without_a_value_is_removed_and_can_be_claimed_again(store: PolicyStore) -> None:
-    store.claim_fact("b/broker.1", "x:1")
-    for _ in range(2):
-        store.put_fact("b/broker.1", "")
-        assert store.facts("b/broker.1").get("b/broker.1") is None
-        assert store.facts("b/") == {}
-    assert store.claim_fact("b/broker.1", "y:1") == "y:1"
-
-
-@pytest.mark.seed("S1-010")
-def test_settings_come_back_as_layers_in_the_order_of_the_levels(store: PolicyStore) -> None:
-    store.set(Level.TOPIC, "orders.created", RATE, 5, "ann")
-    store.set(Level.BROKER, "", RATE, 0, "ann")
-    store.set(Level.BROKER, "", "ceiling." + RATE, 100, "ann")
-    assert store.layers() == (
-        3,
-        (
-            PolicyLayer(
-                Level.BROKER,
-                "",
-                {RATE: Setting(0, Source.STORE, "store version 2")},
-                {RATE: Setting(100, Source.STORE, "store version 3")},
-            ),
-            PolicyLayer(Level.TOPIC, "orders.created", {RATE: Setting(5, Source.STORE, "store version 1")}),
-        ),
-    )
-
-
-@pytest.mark.parametrize("value", [0, 1, 2**32 - 1, 1.5, True, False, "delay"])
-def test_values_keep_their_types(store: PolicyStore, value: PolicyValue) -> None:
-    store.set(Level.BROKER, "", "field", value, "")
-    _, [layer] = store.layers()
-    found = layer.settings["field"].value
-    assert found == value
-    assert type(found) is type(value)
-
-
-def test_the_version_changes_if_and_only_if_something_changed(store: PolicyStore) -> None:
-    assert store.set(Level.BROKER, "", RATE, 1, "ann") == 1
-    assert store.set(Level.BROKER, "", RATE, 1, "bob") == 1
-    assert store.set(Level.BROKER, "", RATE, True, "ann") == 2
-    assert store.unset(Level.BROKER, "", "other", "ann") == 2
-    assert store.unset(Level.BROKER, "", RATE, "ann") == 3
-    assert store.unset(Level.BROKER, "", RATE, "ann") == 3
-    assert store.layers() == (3, ())
-
-
-def test_history_names_the_actor_newest_first(store: PolicyStore) -> None:
-    store.set(Level.NAMESPACE, "orders", RATE, 5, "ann")
-    store.unset(Level.NAMESPACE, "orders", RATE, "bob")
-    newest, oldest = store.history(9)
-    key = Key(Level.NAMESPACE, "orders", RATE)
-    assert (newest.number, newest.author, newest.changes) == (2, Author("bob"), (Change(key, 5, None),))
-    assert (oldest.number, oldest.author, oldest.changes) == (1, Author("ann"), (Change(key, None, 5),))
-    assert newest.at.endswith("+00:00")
-    assert store.history(1) == [newest]
-
-
-def test_fields_change_together(store: PolicyStore) -> None:
-    store.set(Level.TOPIC, "t", "same", 1, "ann")
-    store.set(Level.TOPIC, "t", "gone", 1, "ann")
-    changes = edits(Level.TOPIC, "t", {RATE: 5, "same": 1, "gone": None, "other": True})
-    author = Author("bob", "the fair begins")
-    assert store.change(changes, author, policies="3f9a") == 3
-    version, [layer] = store.layers()
-    assert version == 3
-    assert {name: (each.value, each.location) for name, each in layer.settings.items()} == {
-        RATE: (5, "store version 3"),
-        "other": (True, "store version 3"),
-        "same": (1, "store version 1"),
-    }
-    [revision] = store.history(1)
-    assert (revision.number, revision.author, revision.policies) == (3, author, "3f9a")
-    assert [(each.key.field, each.old, each.new) for each in revision.changes] == [
-        (RATE, None, 5),
-        ("gone", 1, None),
-        ("other", None, True),
-    ]
-    assert store.history(9, before=3) == store.history(9)[1:]
-    assert store.change(changes, author) == 3
-    assert store.change([], author) == 3
-
-
-def test_a_setting_for_one_broker_stands_beside_that_for_all(store: PolicyStore) -> None:
-    store.set(Level.TOPIC, "t", RATE, 5, "ann")
-    store.change(edits(Level.TOPIC, "t", {RATE: 7}, broker="stage"), Author("ann"))
-    _, layers = store.layers()
-    assert [(layer.broker, layer.settings[RATE].value) for layer in layers] == [("", 5), ("stage", 7)]
-    store.unset(Level.TOPIC, "t", RATE, "ann")
-    assert [layer.broker for layer in store.layers()[1]] == ["stage"]
-
-
-def test_a_change_from_another_version_is_refused(store: PolicyStore) -> None:
-    store.set(Level.TOPIC, "t", RATE, 5, "ann")
-    change = edits(Level.TOPIC, "t", {RATE: 6})
-    with pytest.raises(StoreConflictError, match="has version 1 now, not 0: somebody else has changed it"):
-        store.change(change, Author("bob"), expected=0)
-    assert store.version() == 1
-    assert store.change(change, Author("bob"), expected=1) == 2
-
-
-def test_a_change_of_the_file_is_noted_and_changes_no_setting(store: PolicyStore) -> None:
-    store.set(Level.TOPIC, "t", RATE, 5, "ann")
-    _, before = store.layers()
-    changes = [Change(Key(Level.BROKER, "", RATE), None, 9)]
-    assert store.record(Author("gateway.yaml"), changes, "3f9a") == 2
-    assert store.layers() == (2, before)
-    assert [(each.is_of_file, each.changes[0].new) for each in store.history(9)] == [(True, 9), (False, 5)]
-
-
-def test_facts_are_found_by_their_beginning_and_have_no_part_in_the_version(store: PolicyStore) -> None:
-    store.put_fact("main/node/1", "a:1")
-    store.put_fact("main/node/1", "a:2")
-    store.put_fact("main/node/2", "b:1")
-    store.put_fact("main%node", "c")
-    assert store.facts("main/node/1").get("main/node/1") == "a:2"
-    assert store.facts("main/node/3").get("main/node/3") is None
-    assert store.facts("main/node/") == {"main/node/1": "a:2", "main/node/2": "b:1"}
-    assert store.version() == 0
-
-
-def test_writers_on_several_threads_lose_nothing(store: PolicyStore) -> None:
-    def write(thread: int) -> None:
-        for number in range(20):
-            store.set(Level.TOPIC, f"t{thread}", f"f{number}", number, "")
-
-    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    version, layers = store.layers()
-    assert version == 80
-    assert [len(layer.settings) for layer in layers] == [20] * 4
+    @pytest.mark.seed("S1-010")
+    def test_settings_come_back_as_layers_in_the_order_of_the_levels(self, store: PolicyStore) -> None:
+        super().test_settings_come_back_as_layers_in_the_order_of_the_levels(store)
 
 
 actions = st.lists(

@@ -75,6 +75,14 @@ def test_bytes_reach_both_ends_passed_on_or_sent(wire: SessionWire[Idle]) -> Non
     assert [type(command) for command in wire.commands] == [WakeAt]
 
 
+def test_bytes_arrive_in_pieces_as_a_network_may_cut_them(wire: SessionWire[Idle]) -> None:
+    wire.client_sends(b"sent", piece=3)
+    assert [command.data for command in wire.commands if isinstance(command, ToUpstream)] == [b"sen", b"t"]
+    wire.broker_sends(b"ba", b"ck", piece=1)
+    assert sum(isinstance(command, ToClient) for command in wire.commands) == 4
+    assert wire.downstream == b"back"
+
+
 def test_a_dial_succeeds_at_once(wire: SessionWire[Idle]) -> None:
     wire.client_sends(b"dial")
     assert wire.upstream == b"hello"

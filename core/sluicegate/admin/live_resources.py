@@ -101,11 +101,11 @@ class LiveResources:
         return _page(request, "held", rows)
 
     async def plugins(self, request: Request) -> Response:
-        """Exceptions of plugins."""
+        """Exceptions of plugins, and how long their calls take."""
         rows = [
-            {"broker": snapshot["broker"], "plugin": name, "faults": count}
+            {"broker": snapshot["broker"], **row}
             for snapshot in self._observed.snapshots()
-            for name, count in sorted(snapshot["plugin_faults"].items())
+            for row in plugin_rows(snapshot)
         ]
         return _page(request, "plugins", rows)
 
@@ -174,6 +174,22 @@ def topic_row(sample: Mapping[str, Any]) -> dict[str, Any]:
         "held": sample["held"],
         "use": sample["use"],
     }
+
+
+def plugin_rows(snapshot: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    """Of each plugin that was called or raised: its exceptions, and mean and longest time by call."""
+    faults = snapshot["plugin_faults"]
+    calls: dict[str, list[dict[str, Any]]] = {name: [] for name in faults}
+    for each in snapshot["plugin_calls"]:
+        times = {
+            "call": each["call"],
+            "sampled": each["sampled"],
+            "mean_us": round(each["sampled_ns"] / max(1, each["sampled"]) / 1e3, 2),
+            "longest_us": round(each["longest_ns"] / 1e3, 2),
+        }
+        calls.setdefault(each["plugin"], []).append(times)
+    for name in sorted(calls):
+        yield {"plugin": name, "faults": faults.get(name, 0), "calls": calls[name]}
 
 
 def _page(request: Request, name: str, rows: Iterable[dict[str, Any]]) -> Response:

@@ -135,7 +135,7 @@ _LISTS = tuple(
         ("principals", "principals", "The busiest principals."),
         ("clients", "clients", "The busiest client ids."),
         ("held", "held", "Requests that are held now, the oldest first."),
-        ("plugins", "plugins", "Exceptions of plugins."),
+        ("plugins", "plugins", "Exceptions of plugins, and how long their calls take."),
         ("factors", "brokers", "Factors, and the state of adaptive controllers."),
         ("pressures", "brokers", "What presses on each broker: factors, and sources of pressure."),
     )

@@ -35,7 +35,7 @@ _COMMANDS = {
     ),
     "top": ("Show topics, clients, who is held and why, as they are now.", "sluicegate.cli.top:top"),
     "import": ("Convert another system's policies to a policy file.", "sluicegate.cli.importing:import_"),
-    "plugins": ("List the loaded plugins.", "sluicegate.cli.plugins:plugins"),
+    "plugins": ("List the loaded plugins, and make new ones.", "sluicegate.cli.plugins:plugins"),
 }
 """Help line and location of each command; a command's module is imported only to run it."""
 _NO_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

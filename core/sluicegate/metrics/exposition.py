@@ -13,7 +13,7 @@ from sluicegate.metrics.client_families import client_families
 from sluicegate.metrics.families import counter, gauge
 from sluicegate.metrics.histograms import hold_histogram, size_histograms
 from sluicegate.metrics.limit_families import limit_families
-from sluicegate.metrics.plugin_families import Family, plugin_families
+from sluicegate.metrics.plugin_families import Family, call_family, plugin_families
 from sluicegate.metrics.processes import build_info, process_metrics
 from sluicegate.metrics.rollouts import rollout_families
 from sluicegate.model import ConnectionClose, ConnectionEvent
@@ -100,6 +100,7 @@ class GatewayCollector(Collector):
             rollout_families(snapshots),
             _named(snapshots),
             _worker(snapshots),
+            (call_family(snapshots),),
             certificate_families(snapshots),
             (build_info(),),
             supervisor,

@@ -1,9 +1,9 @@
-"""Metrics that plugins keep, out of the workers' snapshots."""
+"""Metrics of plugins, out of the workers' snapshots: those that they keep, and how long their calls take."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 
 Family: TypeAlias = CounterMetricFamily | GaugeMetricFamily
 
@@ -27,6 +27,20 @@ def plugin_families(snapshots: Sequence[Mapping[str, Any]], taken: Container[str
             for labels, value in metric["values"]:
                 family.add_metric([snapshot["broker"], *labels], value)
     return [family for _, family in families.values()]
+
+
+def call_family(snapshots: Sequence[Mapping[str, Any]]) -> SummaryMetricFamily:
+    """How long calls of plugins take; of checks a sample."""
+    family = SummaryMetricFamily(
+        "sluicegate_plugin_call_seconds",
+        "Time of a plugin's calls: of each hook, and of one call in 64 of each check.",
+        labels=["plugin", "call", "broker"],
+    )
+    for snapshot in snapshots:
+        for each in snapshot["plugin_calls"]:
+            labels = [each["plugin"], each["call"], snapshot["broker"]]
+            family.add_metric(labels, each["sampled"], each["sampled_ns"] / 1e9)
+    return family
 
 
 def _family(metric: Mapping[str, Any]) -> Family:

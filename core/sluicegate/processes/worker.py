@@ -270,6 +270,7 @@ class Worker:
             "reachability": {**connections.reachability.snapshot(), "notes": notes},
             "front": front,
             "plugin_faults": dict(host.faults.counts),
+            "plugin_calls": host.compiler.slow.snapshot(),
             "loop_holds": self._watchdog.holds() if self._watchdog is not None else {},
             "decision_log": self._log_stats(),
             "topics": housekeeping.samples.latest,

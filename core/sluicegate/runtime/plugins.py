@@ -22,7 +22,7 @@ from sluicegate.hooks import HookManager, plugin_name
 from sluicegate.model import MethodMap
 from sluicegate.policies import builtin_plugins
 from sluicegate.runtime.left_out import LeftOut
-from sluicegate.store import PolicyStore
+from sluicegate.store import PolicyStore, StoreError
 from sluicegate.store import plugin as store_plugin
 
 GROUP = "sluicegate.plugins"
@@ -234,10 +234,18 @@ class Plugins:
         """Open the policy store behind a URL.
 
         :raises StoreError: if it cannot be opened now.
-        :raises PluginError: if no plugin knows the kind of URL.
+        :raises PluginError: if no plugin knows the kind of URL, or one raises anything else.
         """
         for ask in reversed(self.implementations("sluicegate_metadata_store")):
-            store: PolicyStore | None = ask(url=url)
+            store: PolicyStore | None
+            try:
+                store = ask(url=url)
+            except StoreError:
+                raise
+            except Exception as error:
+                raise PluginError(
+                    f"plugin {ask.plugin!r}: sluicegate_metadata_store raised {error!r}"
+                ) from error
             if store is not None:
                 return store
         raise PluginError(

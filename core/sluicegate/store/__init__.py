@@ -1,7 +1,20 @@
 """Stores for policies that are set at run time, and for facts."""
 
 from sluicegate.store.memory import MemoryStore
-from sluicegate.store.policy_store import Author, Change, Edit, Key, PolicyStore, Revision, StoreError
+from sluicegate.store.policy_store import (
+    Author,
+    Change,
+    Edit,
+    Key,
+    PolicyStore,
+    Revision,
+    Row,
+    StoreConflictError,
+    StoreError,
+    StoreUnavailableError,
+    differences,
+    layers_of,
+)
 from sluicegate.store.sqlite import SqliteStore
 
 __all__ = [
@@ -12,6 +25,11 @@ __all__ = [
     "MemoryStore",
     "PolicyStore",
     "Revision",
+    "Row",
     "SqliteStore",
+    "StoreConflictError",
     "StoreError",
+    "StoreUnavailableError",
+    "differences",
+    "layers_of",
 ]

@@ -1,7 +1,7 @@
 """Gates out of a few policies and plugins, compiled as the gateway compiles them."""
 
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -13,7 +13,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source, TopicName
 from sluicegate.runtime.compiler import GateCompiler
-from sluicegate.runtime.plugins import plugins_of
+from sluicegate.runtime.plugins import Plugins, plugins_of
 from sluicegate.testing.faults import failing_faults
 from sluicegate.testing.sink import RecordingSink
 
@@ -80,29 +80,44 @@ def build_gate(
     :raises PluginFaultError: if a plugin gives what a gateway could not use.
     """
     loaded = plugins_of(plugins, builtin=builtin)
-    compiler = GateCompiler(
-        loaded,
-        lambda _: topic,
-        PolicySet(1, _layers(policies, PolicyFields.of(loaded.policy_models), topic), observe_only),
-        sink if sink is not None else RecordingSink(),
-        faults if faults is not None else failing_faults(),
-        slow_ms=0,
-    )
+    compiler = compiler_of(loaded, policies, lambda _: topic, topic.full, sink, faults, observe_only)
     compiler.context = context or (state.context if state is not None else None)
     if state is not None:
         compiler.gates.states[topic.full] = state
     return compiler.gates.get(topic.full, exempt, now_ns)
 
 
-def _layers(
-    policies: Mapping[str, object], fields: PolicyFields, topic: TopicName
-) -> tuple[PolicyLayer, ...]:
+def compiler_of(
+    loaded: Plugins,
+    policies: Mapping[str, object],
+    name_of: Callable[[str], TopicName],
+    topic: str,
+    sink: DecisionSink | None,
+    faults: GateFaults | None,
+    observe_only: bool = False,
+) -> GateCompiler:
+    """Make what compiles gates; other parameters and exceptions are those of `build_gate`.
+
+    :param name_of: parses a topic's name.
+    :param topic: whose policies they are; empty for the whole broker.
+    """
+    return GateCompiler(
+        loaded,
+        name_of,
+        PolicySet(1, _layers(policies, PolicyFields.of(loaded.policy_models), topic), observe_only),
+        sink if sink is not None else RecordingSink(),
+        faults if faults is not None else failing_faults(),
+        slow_ms=0,
+    )
+
+
+def _layers(policies: Mapping[str, object], fields: PolicyFields, topic: str) -> tuple[PolicyLayer, ...]:
     levels: dict[Level, dict[str, Setting]] = {Level.BROKER: {}, Level.TOPIC: {}}
     for name, value in policies.items():
         canonical = fields.aliases.get(name, name)
-        level = Level.BROKER if canonical in fields.broker_only else Level.TOPIC
+        level = Level.BROKER if not topic or canonical in fields.broker_only else Level.TOPIC
         levels[level][canonical] = Setting(fields.parse(name, value), Source.FILE, "test")
     return (
         PolicyLayer(Level.BROKER, "", levels[Level.BROKER]),
-        PolicyLayer(Level.TOPIC, topic.full, levels[Level.TOPIC]),
+        PolicyLayer(Level.TOPIC, topic, levels[Level.TOPIC]),
     )

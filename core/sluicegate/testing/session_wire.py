@@ -48,20 +48,21 @@ class SessionWire(Generic[S]):
 
     # -- both ends ---------------------------------------------------------------------------------
 
-    def client_sends(self, *frames: bytes) -> None:
-        """Give the session bytes from the client, in one piece.
+    def client_sends(self, *frames: bytes, piece: int = 0) -> None:
+        """Give the session bytes from the client.
 
+        :param piece: bytes of each piece, as a network may cut them; 0 for all in one.
         :raises Exception: what the session raises, as in all methods.
         """
-        data = b"".join(frames)
-        commands = self.session.receive_client(data, self.now)
-        self.carry_out([ToUpstream(data)] if commands is PASS else commands)
+        for data in _pieces(frames, piece):
+            commands = self.session.receive_client(data, self.now)
+            self.carry_out([ToUpstream(data)] if commands is PASS else commands)
 
-    def broker_sends(self, *frames: bytes) -> None:
-        """Give the session bytes from the broker, in one piece."""
-        data = b"".join(frames)
-        commands = self.session.receive_upstream(data, self.now)
-        self.carry_out([ToClient(data)] if commands is PASS else commands)
+    def broker_sends(self, *frames: bytes, piece: int = 0) -> None:
+        """Give the session bytes from the broker, as `client_sends` does."""
+        for data in _pieces(frames, piece):
+            commands = self.session.receive_upstream(data, self.now)
+            self.carry_out([ToClient(data)] if commands is PASS else commands)
 
     def close(self) -> None:
         """Close both connections."""
@@ -150,3 +151,8 @@ class SessionWire(Generic[S]):
     def asked(self) -> list[object]:
         """All questions so far, without turns that were taken."""
         return [command.question for command in self.commands if isinstance(command, Ask)]
+
+
+def _pieces(frames: Sequence[bytes], size: int) -> list[bytes]:
+    data = b"".join(frames)
+    return [data[at : at + size] for at in range(0, len(data), size)] if size else [data]
