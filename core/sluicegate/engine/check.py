@@ -1,15 +1,17 @@
 """The checks that policy plugins give to the engine: plain callables, in a defined order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
 from sluicegate.engine.switch import Switch
-from sluicegate.model import Decision, Operation, OperationKind
+from sluicegate.model import Decision, Operation, OperationKind, Part
 
 CheckCall: TypeAlias = Callable[[Operation, int], Decision | None]
 """`(operation, now_ns) -> None` to allow, or the decision. `now_ns` is monotonic."""
+
+_PARTS = frozenset(Part)
 
 
 class Stage(IntEnum):
@@ -43,6 +45,9 @@ class Check:
     Used for the first check of a gate, where a comparison then takes the place of a call."""
     switch: Switch | None = None
     """While it is off the gate does not call the check at all; None for a check that is always called."""
+    reads: Collection[str] = ()
+    """The parts of messages that it reads in `Operation.contents`: `headers`, `key`, `schema`, `value`. It is not
+    called for messages that cannot be read: those are allowed or rejected as `fail_open` says, and counted."""
     takes: bool = False
     """True for a check of Stage.RATE that charges its bucket as it allows: it is called after all others of
     the stage. Those only look whether they would allow, and charge by a second check in Stage.ACCOUNT."""
@@ -62,6 +67,8 @@ class Check:
             or (largest is not None and (type(largest) is not int or largest < 0))
         ):
             raise TypeError(f"no usable check, see its fields: {self!r}")
+        if unknown := [part for part in self.reads if part not in _PARTS]:
+            raise TypeError(f"check {self.policy!r} reads {unknown[0]!r}, expected some of {', '.join(Part)}")
         for kind in kinds:
             if type(kind) is not OperationKind:
                 raise TypeError(f"check {self.policy!r} has kind {kind!r}, expected an OperationKind")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from sluicegate.engine import texts
-from sluicegate.engine.check import Check
+from sluicegate.engine.check import Check, CheckCall
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import (
     CAUGHT,
@@ -27,6 +27,7 @@ from sluicegate.model import (
     Operation,
     OperationKind,
     Outcome,
+    Part,
     Reason,
     TopicName,
 )
@@ -74,6 +75,7 @@ class Gate:
         "exempt",
         "max_delay_ms",
         "policies",
+        "reads",
         "seen_ops",
         "state",
         "timing",
@@ -108,7 +110,14 @@ class Gate:
         self._sink = sink
         self._faults = faults
         ordered = sorted(checks, key=lambda check: (check.stage, check.takes))
-        compiled = [GuardedCheck(check, check.call, policies.trial(check.policy)) for check in ordered]
+        compiled = [
+            GuardedCheck(check, self._reading(check) if check.reads else check.call, policies.trial(check.policy))
+            for check in ordered
+        ]
+        self.reads = frozenset(
+            Part(part) for check in ordered if OperationKind.PUBLISH in check.kinds for part in check.reads
+        )
+        """Parts of published messages that checks read; sessions set `Operation.contents` if there are any."""
         self._entries = tuple(
             tuple(entry for entry in compiled if kind in entry.check.kinds) for kind in OperationKind
         )
@@ -266,7 +275,7 @@ class Gate:
             if _is_observed(entry, op):
                 self._observe(op, decision, now_ns)
             elif decision.action is Action.REWRITE:
-                rewrite = rewrite or decision
+                rewrite = decision if rewrite is None else _joined(rewrite, decision)
             else:
                 return self._refuse(op, decision, now_ns)
         self._count(op, now_ns)
@@ -357,6 +366,19 @@ class Gate:
         entry.faults = 0
         return decision
 
+    def _reading(self, check: Check) -> CheckCall:
+        """The call of a check that reads messages: made only if they can be read."""
+        call, topic = check.call, self.topic.full
+
+        def read(op: Operation, now_ns: int) -> Decision | None:
+            if not op.unreadable:
+                return call(op, now_ns)
+            # Encrypted ones, say: no fault of the check, so the breaker does not count them.
+            self._faults.add(Fault(plugin_of(check), check.policy, topic, f"unreadable: {op.unreadable}", False))
+            return None if check.fail_open else self._closed(check)
+
+        return read
+
     def _fault(self, entry: GuardedCheck, error: BaseException, now_ns: int) -> Decision | None:
         check = entry.check
         opened = entry.failed(now_ns)
@@ -392,6 +414,12 @@ class Gate:
 def allowed(decision: Decision | None) -> Decision | None:
     """Turn an allowing decision into None; for operations in which there is nothing to rewrite."""
     return None if decision is None or decision.action is Action.REWRITE else decision
+
+
+def _joined(first: Decision, second: Decision) -> Decision:
+    """Two rewrites of one operation as one."""
+    reasons = (*first.reasons, *second.reasons)
+    return replace(first, reasons=reasons, headers=first.headers.joined(second.headers))
 
 
 def _is_observed(entry: GuardedCheck, op: Operation) -> bool:

@@ -5,6 +5,8 @@ what can be done; the wording follows Danube's, so that its users and tools reco
 values by `bucket.Shortage`.
 """  # noqa: D205
 
+from collections.abc import Sequence
+
 from sluicegate.engine.bucket import shown
 
 
@@ -63,6 +65,31 @@ def unreadable(topic: str, why: str) -> str:
     return (
         f"Compressed messages for topic {topic} cannot be inspected: {why}. "
         "Send smaller batches, or whole ones that say what they hold."
+    )
+
+
+def header_missing(topic: str, name: str) -> str:
+    """A message lacks a header that it must have."""
+    return (
+        f"A message for topic {topic} has no header {name}. "
+        "Set it in the producer, or take it out of policy required_headers."
+    )
+
+
+def header_forbidden(topic: str, name: str) -> str:
+    """A message has a header that it must not have."""
+    return (
+        f"A message for topic {topic} has header {name}, which policy forbidden_headers forbids. "
+        "Send it without that header."
+    )
+
+
+def content(topic: str, schema: str, allowed: Sequence[str]) -> str:
+    """A message is written by another schema than those that a topic takes."""
+    written = f"is written by schema {schema}" if schema else "names no schema"
+    return (
+        f"A message for topic {topic} {written}. Allowed: {', '.join(allowed)}. "
+        "Use an allowed schema, or add it to policy allowed_content."
     )
 
 

@@ -10,6 +10,7 @@ from sluicegate.model.events import (
 )
 from sluicegate.model.glob import Glob
 from sluicegate.model.identifiers import ANONYMOUS, TopicName, path_name, shortened, split_client, written_out
+from sluicegate.model.message import UNCHANGED, HeaderChange, Headers, Message, Part
 from sluicegate.model.methods import Method, MethodMap, Path, Role, SizeOf, UnknownRule
 from sluicegate.model.mode import ENFORCE, OBSERVE, Mode, ModeKind, parse_mode
 from sluicegate.model.operation import Operation, OperationKind
@@ -37,11 +38,15 @@ __all__ = [
     "ENFORCE",
     "LEVELS",
     "OBSERVE",
+    "UNCHANGED",
     "Action",
     "Decision",
     "EffectivePolicies",
     "Glob",
+    "HeaderChange",
+    "Headers",
     "Level",
+    "Message",
     "Method",
     "MethodMap",
     "Mode",
@@ -49,6 +54,7 @@ __all__ = [
     "Operation",
     "OperationKind",
     "Outcome",
+    "Part",
     "Path",
     "PolicyLayer",
     "PolicySet",

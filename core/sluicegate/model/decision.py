@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sluicegate.model.identifiers import written_out
+from sluicegate.model.message import UNCHANGED, HeaderChange
 
 _LONGEST_TEXT = 4_096
 """Most characters of a reason: client libraries and protocols bound the length of errors."""
@@ -83,6 +84,8 @@ class Decision:
     policy_version: int = 0
     id: str = ""
     """Short id that a refusal carries to the client; `sluicegate explain ID` resolves it."""
+    headers: HeaderChange = UNCHANGED
+    """What to change in the headers of every message (REWRITE)."""
 
     def __post_init__(self) -> None:
         """Bound the delay, and refuse what no session could carry out.
@@ -95,6 +98,7 @@ class Decision:
             and type(self.delay_ns) is int
             and self.delay_ns >= 0
             and 0 <= self.factor <= 1
+            and isinstance(self.headers, HeaderChange)
         ):
             raise ValueError(f"no usable Decision: {self!r}")
         if self.delay_ns > _MOST_NS:  # a low rate and a large batch make for centuries

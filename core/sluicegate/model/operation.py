@@ -1,8 +1,11 @@
 """What a client requests from a broker, in terms that apply to every broker."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
+
+from sluicegate.model.message import Message
 
 
 class OperationKind(IntEnum):
@@ -57,8 +60,10 @@ class Operation:
     """How far in the future the latest timestamp is; set only where delivery is delayed."""
     delay_ms: int = 0
     """The delivery delay that the producer requests; set only where that is limited."""
+    contents: Sequence[Message] = ()
+    """The messages themselves; set only where the gate `reads` a part of them."""
     unreadable: str = ""
-    """Why compressed messages could not be inspected; set only where a policy requires it."""
+    """Why messages could not be read; set only where a policy inspects or reads them."""
     waiter: object | None = None
     """Entry in a limiter's wait queue while the operation is held; set and cleared by the engine."""
     held_ns: int = 0
