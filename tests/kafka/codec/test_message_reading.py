@@ -1,0 +1,94 @@
+"""Records read as messages, against aiokafka's builder."""
+
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicegate.model import Headers, Message, Part
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.message_reading import read_messages, schema_of
+from sluicegate_kafka.codec.record_walk import Slice
+from sluicegate_kafka.codec.records import BATCH_OVERHEAD, walk_batches
+from sluicegate_kafka.codec.slices import at_once
+
+ALL = frozenset(Part)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
+VALUES = st.binary(max_size=200)
+RECORDS = st.lists(
+    st.tuples(st.none() | VALUES, VALUES, st.lists(st.tuples(TEXTS, VALUES), max_size=3)), max_size=20
+)
+
+
+def built(records: list[tuple[bytes | None, bytes, list[tuple[str, bytes]]]]) -> bytes:
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 20)
+    for offset, (key, value, headers) in enumerate(records):
+        builder.append(offset, 1_700_000_000_000 + 1_000 * offset, key, value, headers)
+    return bytes(builder.build())
+
+
+def read(batch: bytes, parts: frozenset[Part] = ALL) -> list[Message]:
+    (head,) = walk_batches(batch, 0, len(batch))
+    return at_once(read_messages(batch, BATCH_OVERHEAD, len(batch), head.record_count, parts, Slice()))
+
+
+@given(RECORDS)
+def test_every_part_is_read_as_it_was_written(
+    records: list[tuple[bytes | None, bytes, list[tuple[str, bytes]]]],
+) -> None:
+    messages = read(built(records))
+
+    assert [(message.key, message.value, list(message.headers)) for message in messages] == records
+
+
+@given(RECORDS, st.data())
+def test_damaged_records_are_refused_or_read(
+    records: list[tuple[bytes | None, bytes, list[tuple[str, bytes]]]], data: st.DataObject
+) -> None:
+    batch = bytearray(built(records))
+    if len(batch) > BATCH_OVERHEAD:
+        at = data.draw(st.integers(BATCH_OVERHEAD, len(batch) - 1))
+        batch[at] = data.draw(st.integers(0, 255))
+    try:
+        messages = read(bytes(batch))
+    except ProtocolError:
+        return
+    assert len(messages) == len(records)
+
+
+@pytest.mark.parametrize("part", list(Part))
+def test_only_what_is_asked_for_is_kept(part: Part) -> None:
+    (message,) = read(built([(b"k", b"\0\0\0\0\x11v", [("a", b"1")])]), frozenset({part}))
+
+    kept = {
+        Part.HEADERS: bool(message.headers),
+        Part.KEY: message.key is not None,
+        Part.SCHEMA: bool(message.schema),
+        Part.VALUE: bool(message.value),
+    }
+    assert kept == {each: each is part for each in Part}
+
+
+@pytest.mark.parametrize(
+    ("headers", "value", "schema"),
+    [
+        ((), b"\0\0\0\0\x11Hv", "17"),
+        ((), b"\0\0\0\0\0\0\0\0\x11v", "17"),
+        ((), b"{}", ""),
+        ((), b"\0\0\0\0", ""),
+        ((), b"\0\0\0\0\0", ""),
+        ((), b"\0\xff\xff\xff\xff\xff", ""),
+        ((("apicurio.value.globalId", (17).to_bytes(8, "big")),), b"{}", "17"),
+        ((("apicurio.value.contentId", (18).to_bytes(8, "big")),), b"\0\0\0\0\x11v", "18"),
+        ((("__value_schema_id", b"\x01" + bytes(range(16))),), b"{}", bytes(range(16)).hex()),
+    ],
+)
+def test_a_schema_is_named_by_value_or_header(headers: Headers, value: bytes, schema: str) -> None:
+    assert schema_of(headers, value) == schema
+
+
+def test_many_records_are_read_in_slices() -> None:
+    batch = built([(None, b"", [])] * 1_000)
+    work = read_messages(batch, BATCH_OVERHEAD, len(batch), 1_000, ALL, Slice())
+
+    assert sum(1 for _ in work) > 10
