@@ -20,8 +20,10 @@ from sluicegate.model import Action, Decision, OperationKind
 OpenLog = Callable[..., DecisionLog]
 
 
-def row(decision_id: str, action: Action = Action.REJECT, client: str = "app@h:1", **fields: bool) -> Row:
-    decision = Decision(action, rejection().reasons, id=decision_id, policy_version=7, **fields)
+def row(
+    decision_id: str, action: Action = Action.REJECT, client: str = "app@h:1", observed: bool = False
+) -> Row:
+    decision = Decision(action, rejection().reasons, observed=observed, policy_version=7, id=decision_id)
     return (0, FakeGate(), OperationKind.ATTACH_PRODUCER, "User:anna", client, "", 0, 0, decision)
 
 

@@ -101,7 +101,7 @@ def test_messages_that_cannot_be_read_are_refused_and_counted(lab: PolicyLab, po
 
     for _ in range(10):  # the breaker of checks that raise does not open
         refused = gate.publish(publish_of(unreadable="encrypted"), 0)
-        assert verdict(refused) == (Action.REJECT, policy, Outcome.PRECONDITION)
+        assert verdict(refused) == (Action.REJECT, policy, Outcome.INVALID)
     assert sum(lab.faults.counts.values()) == 10
     assert {fault.error for fault in lab.faults.last.values()} == {"unreadable: encrypted"}
 

@@ -1,4 +1,4 @@
-"""Lists of names in a policy, which are kept as one text, so that levels, stores and logs need no other type."""
+"""Lists of names in a policy, kept as one text, so that levels, stores and logs need no other type."""
 
 from typing import Annotated, Any, TypeAlias
 
@@ -29,13 +29,17 @@ def _joined(value: Any) -> str:
     for name in names:
         text = str(name).strip() if isinstance(name, str | int) and not isinstance(name, bool) else ""
         if not text or _SEPARATOR in text or len(text) > _LONGEST:
-            raise refuse(f"{shown_value(name)} is no name", f"write 1 to {_LONGEST} characters without a comma")
+            raise refuse(
+                f"{shown_value(name)} is no name", f"write 1 to {_LONGEST} characters without a comma"
+            )
     return f"{_SEPARATOR} ".join(str(name).strip() for name in names)
 
 
 NameList: TypeAlias = Annotated[
     str,
     BeforeValidator(_joined),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": ["string", "integer"]}}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": ["string", "integer"]}}]}
+    ),
 ]
 """Names, as a list or separated by commas; empty for none."""

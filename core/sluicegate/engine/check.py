@@ -46,8 +46,8 @@ class Check:
     switch: Switch | None = None
     """While it is off the gate does not call the check at all; None for a check that is always called."""
     reads: Collection[str] = ()
-    """The parts of messages that it reads in `Operation.contents`: `headers`, `key`, `schema`, `value`. It is not
-    called for messages that cannot be read: those are allowed or rejected as `fail_open` says, and counted."""
+    """The parts of messages that it reads in `Operation.contents`: `headers`, `key`, `schema`, `value`. It is
+    not called for messages that cannot be read: they pass or not as `fail_open` says, and are counted."""
     takes: bool = False
     """True for a check of Stage.RATE that charges its bucket as it allows: it is called after all others of
     the stage. Those only look whether they would allow, and charge by a second check in Stage.ACCOUNT."""

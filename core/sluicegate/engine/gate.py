@@ -21,6 +21,7 @@ from sluicegate.engine.faults import (
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import (
+    UNCHANGED,
     Action,
     Decision,
     EffectivePolicies,
@@ -111,13 +112,15 @@ class Gate:
         self._faults = faults
         ordered = sorted(checks, key=lambda check: (check.stage, check.takes))
         compiled = [
-            GuardedCheck(check, self._reading(check) if check.reads else check.call, policies.trial(check.policy))
+            GuardedCheck(
+                check, self._reading(check) if check.reads else check.call, policies.trial(check.policy)
+            )
             for check in ordered
         ]
         self.reads = frozenset(
             Part(part) for check in ordered if OperationKind.PUBLISH in check.kinds for part in check.reads
         )
-        """Parts of published messages that checks read; sessions set `Operation.contents` if there are any."""
+        """Parts of published messages that checks read; if any, sessions set `Operation.contents`."""
         self._entries = tuple(
             tuple(entry for entry in compiled if kind in entry.check.kinds) for kind in OperationKind
         )
@@ -374,8 +377,14 @@ class Gate:
             if not op.unreadable:
                 return call(op, now_ns)
             # Encrypted ones, say: no fault of the check, so the breaker does not count them.
-            self._faults.add(Fault(plugin_of(check), check.policy, topic, f"unreadable: {op.unreadable}", False))
-            return None if check.fail_open else self._closed(check)
+            self._faults.add(
+                Fault(plugin_of(check), check.policy, topic, f"unreadable: {op.unreadable}", False)
+            )
+            if check.fail_open:
+                return None
+            text = texts.not_read(check.policy, topic, op.unreadable)
+            reason = Reason(check.policy, Outcome.INVALID, text, level=self.policies.level(check.policy))
+            return Decision(Action.REJECT, (reason,))
 
         return read
 
@@ -412,8 +421,9 @@ class Gate:
 
 
 def allowed(decision: Decision | None) -> Decision | None:
-    """Turn an allowing decision into None; for operations in which there is nothing to rewrite."""
-    return None if decision is None or decision.action is Action.REWRITE else decision
+    """Turn a decision that lets an operation pass as it is into None."""
+    passes = decision is None or (decision.action is Action.REWRITE and decision.headers is UNCHANGED)
+    return None if passes else decision
 
 
 def _joined(first: Decision, second: Decision) -> Decision:

@@ -68,6 +68,14 @@ def unreadable(topic: str, why: str) -> str:
     )
 
 
+def not_read(policy: str, topic: str, why: str) -> str:
+    """A policy reads messages that cannot be read."""
+    return (
+        f"Messages for topic {topic} cannot be read: {why}. "
+        f"Policy {policy} needs to: send them in a form that can be read, or remove the policy."
+    )
+
+
 def header_missing(topic: str, name: str) -> str:
     """A message lacks a header that it must have."""
     return (

@@ -20,8 +20,9 @@ class ContentPolicies(PolicyModel):
     """The policy for content."""
 
     allowed_content: NameList | None = None
-    """Schemas that messages may be written by: `any` for any known one, or ids. Kafka: the id of the wire format of
-    Confluent's or Apicurio's serializers; Pulsar and Danube: the schema version. Other messages are refused."""
+    """Schemas that messages may be written by: `any` for any that is named, or ids. Kafka: the id in the wire
+    format of Confluent's and Apicurio's serializers; Pulsar and Danube: the schema version. Other messages
+    are refused."""
 
 
 @hookimpl

@@ -36,7 +36,7 @@ _MOST_KNOWN = 1_000
 
 
 class HeaderPolicies(PolicyModel):
-    """Policies for headers (Kafka), properties (Pulsar) and attributes (Danube); `*` stands for any characters."""
+    """Policies for headers (Kafka), properties (Pulsar) and attributes (Danube)."""
 
     required_headers: NameList | None = None
     """Headers that every message must have. Messages without one of them are refused."""
@@ -126,4 +126,3 @@ def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
         return answer
 
     return is_named
-

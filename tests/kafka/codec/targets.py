@@ -11,6 +11,7 @@ from sluicegate_kafka.codec import (
     fetch_responses,
     group_requests,
     group_responses,
+    produce_parts,
     produce_requests,
     produce_responses,
     quorum,
@@ -53,7 +54,7 @@ def _produce(frame: bytes, head: RequestHead) -> object:
         assert 0 <= topic.start <= topic.end <= len(frame)
         for start, end in topic.records:
             assert topic.start <= start <= end <= topic.end
-    kept = produce_requests.subset_produce(request, range(len(request.topics)))
+    kept = produce_parts.subset_produce(request, range(len(request.topics)))
     for topic in request.topics:
         for start, end in topic.records:
             assert at_once(largest_message(frame, [(start, end)], 1, Slice())) <= end - start

@@ -1,5 +1,7 @@
 """Records read as messages, against aiokafka's builder."""
 
+from typing import TypeAlias
+
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given
@@ -13,6 +15,7 @@ from sluicegate_kafka.codec.records import BATCH_OVERHEAD, walk_batches
 from sluicegate_kafka.codec.slices import at_once
 
 ALL = frozenset(Part)
+Record: TypeAlias = tuple[bytes | None, bytes, list[tuple[str, bytes]]]
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 VALUES = st.binary(max_size=200)
 RECORDS = st.lists(
@@ -20,7 +23,7 @@ RECORDS = st.lists(
 )
 
 
-def built(records: list[tuple[bytes | None, bytes, list[tuple[str, bytes]]]]) -> bytes:
+def built(records: list[Record]) -> bytes:
     builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 20)
     for offset, (key, value, headers) in enumerate(records):
         builder.append(offset, 1_700_000_000_000 + 1_000 * offset, key, value, headers)
@@ -34,7 +37,7 @@ def read(batch: bytes, parts: frozenset[Part] = ALL) -> list[Message]:
 
 @given(RECORDS)
 def test_every_part_is_read_as_it_was_written(
-    records: list[tuple[bytes | None, bytes, list[tuple[str, bytes]]]],
+    records: list[Record],
 ) -> None:
     messages = read(built(records))
 
@@ -42,9 +45,7 @@ def test_every_part_is_read_as_it_was_written(
 
 
 @given(RECORDS, st.data())
-def test_damaged_records_are_refused_or_read(
-    records: list[tuple[bytes | None, bytes, list[tuple[str, bytes]]]], data: st.DataObject
-) -> None:
+def test_damaged_records_are_refused_or_read(records: list[Record], data: st.DataObject) -> None:
     batch = bytearray(built(records))
     if len(batch) > BATCH_OVERHEAD:
         at = data.draw(st.integers(BATCH_OVERHEAD, len(batch) - 1))

@@ -22,7 +22,8 @@ from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.primitives import write_uvarint
-from sluicegate_kafka.codec.produce_requests import MAX_ENTRIES, ProduceRequest, scan_produce, subset_produce
+from sluicegate_kafka.codec.produce_parts import subset_produce
+from sluicegate_kafka.codec.produce_requests import MAX_ENTRIES, ProduceRequest, scan_produce
 from sluicegate_kafka.codec.produce_responses import (
     appended,
     has_node_endpoints,

@@ -8,13 +8,13 @@ import pytest
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead, parse_request_head
 from sluicegate_kafka.codec.primitives import write_array_length, write_string, write_uvarint
+from sluicegate_kafka.codec.produce_parts import subset_produce
 from sluicegate_kafka.codec.produce_requests import (
     MAX_ENTRIES,
     ProduceRequest,
     scan_plain,
     scan_produce,
     scan_slices,
-    subset_produce,
 )
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE

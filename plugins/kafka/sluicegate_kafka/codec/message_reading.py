@@ -43,10 +43,10 @@ def read_messages(
             raise misfit(size, end - at)
         if len(messages) >= claimed:
             raise ProtocolError(f"more records in a batch than the {claimed} that it claims")
-        key, value, count, headers_at = _read_fields(buffer, at, at + size)
+        key, value, count, headers_at = read_fields(buffer, at, at + size)
         headers: Headers = ()
         if needs_headers or not count:
-            headers = _read_headers(buffer, headers_at, at + size, count)
+            headers = read_headers(buffer, headers_at, at + size, count)
         messages.append(_message(headers, key, value, parts))
         current.left -= LOOK + HEADER * count
         at += size
@@ -84,7 +84,7 @@ def schema_of(headers: Headers, value: bytes) -> str:
     return str(number) if number > 0 else ""
 
 
-def _read_fields(buffer: bytes, at: int, end: int) -> tuple[bytes | None, bytes, int, int]:
+def read_fields(buffer: bytes, at: int, end: int) -> tuple[bytes | None, bytes, int, int]:
     """Key, value and number of headers of the record between two offsets, and where the headers begin."""
     # <hot> Once for each record: numbers of one byte, as most are, are read without a call.
     at += 1  # attributes
@@ -103,8 +103,12 @@ def _read_fields(buffer: bytes, at: int, end: int) -> tuple[bytes | None, bytes,
     return key, value or b"", count, at
 
 
-def _read_headers(buffer: bytes, at: int, end: int, count: int) -> Headers:
-    """So many headers, which fill the space between two offsets; a null value is read as an empty one."""
+def read_headers(buffer: bytes, at: int, end: int, count: int) -> Headers:
+    """So many headers, which fill the space between two offsets.
+
+    :return: them; a null value is read as an empty one.
+    :raises ProtocolError: when they do not fill it.
+    """
     headers: list[tuple[str, bytes]] = []
     for _ in range(count):
         name, at = _read_field(buffer, at, end)

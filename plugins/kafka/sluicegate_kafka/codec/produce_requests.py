@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from sluicegate.model import Message
 from sluicegate_kafka.codec.api_keys import READ, ApiKey, check_version
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
@@ -12,8 +13,6 @@ from sluicegate_kafka.codec.primitives import (
     MALFORMED,
     read_uvarint,
     skip_tags,
-    with_length,
-    write_array_length,
 )
 from sluicegate_kafka.codec.records import LOG_OVERHEAD, MAGIC, MAX_BATCHES, batch_payload_size, walk_batches
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
@@ -42,6 +41,14 @@ class Inspected(NamedTuple):
     """Why a batch could not be unpacked, or is not what its header says; empty if all is well."""
 
 
+class Contents(NamedTuple):
+    """The messages of one topic, where policies read them."""
+
+    messages: Sequence[Message]
+    problem: str
+    """Why they cannot be read; empty if they can."""
+
+
 class ProduceTopic(NamedTuple):
     """One topic of a Produce request."""
 
@@ -68,7 +75,9 @@ class ProduceTopic(NamedTuple):
     more_producers: tuple[int, ...]
     """Producer ids of further producers with batches in it; -1 for those without an id."""
     inspected: Inspected | None
-    """What was found in it; None where it was not read."""
+    """How large its messages are; None where that was not measured."""
+    contents: Contents | None
+    """Its messages; None where no policy reads them."""
 
 
 class ProduceRequest(NamedTuple):
@@ -189,7 +198,7 @@ def _whole(
     return _request_of((frame, head, acks, topics, topics_offset, topics_end))
 
 
-def _flexible_name(frame: bytes, start: int) -> tuple[str, int, int]:
+def flexible_name(frame: bytes, start: int) -> tuple[str, int, int]:
     """A topic's name, the number of its partitions plus one, and where these begin."""
     size = frame[start]
     at = start + 1
@@ -208,7 +217,7 @@ def _flexible_name(frame: bytes, start: int) -> tuple[str, int, int]:
 
 def _flexible_topic(frame: bytes, start: int) -> ProduceTopic | None:
     """A topic with one partition, as most requests have; None for others."""
-    name, count, at = _flexible_name(frame, start)
+    name, count, at = flexible_name(frame, start)
     if count != 2:
         return None
     (index,) = _i32(frame, at)
@@ -234,13 +243,14 @@ def _flexible_topic(frame: bytes, start: int) -> ProduceTopic | None:
             [(at, end)],
             (),
             None,
+            None,
         )
     )
 
 
 def _flexible_many(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
     """A topic with none or several partitions."""
-    name, count, at = _flexible_name(frame, start)
+    name, count, at = flexible_name(frame, start)
     if not 0 < count <= most:
         raise ProtocolError(f"{count - 1} partitions in a topic of a Produce request")
     partitions: list[int] = []
@@ -291,6 +301,7 @@ def _topic(
         producer,
         records,
         more,
+        None,
         None,
     )
 
@@ -345,23 +356,6 @@ def _legacy_topic(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
         records.append((at, end))
         at = end
     return (yield from _topic(frame, name, start, at, partitions, records))
-
-
-def subset_produce(request: ProduceRequest, keep: Sequence[int]) -> bytes:
-    """The same request with only some of its topics.
-
-    :param keep: places of the topics to keep.
-    :return: a frame with its length.
-    """
-    view, head, topics = memoryview(request.frame), request.head, request.topics
-    return with_length(
-        [
-            view[head.start : request.topics_offset],
-            write_array_length(len(keep), head.version >= FIRST_FLEXIBLE),
-            *(view[topics[place].start : topics[place].end] for place in keep),
-            view[request.topics_end : head.end],
-        ]
-    )
 
 
 def measure_records(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:

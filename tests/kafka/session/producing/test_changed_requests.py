@@ -261,6 +261,7 @@ ONE = ProduceTopic(
     records=[],
     more_producers=(),
     inspected=None,
+    contents=None,
 )
 
 

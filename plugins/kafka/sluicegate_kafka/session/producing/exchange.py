@@ -6,23 +6,21 @@ read, so the order within every partition is the client's.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeAlias
 
 from sluicegate.broker import Buffer
 from sluicegate.decisions.ids import with_id
+from sluicegate.engine import texts
 from sluicegate.engine.wait_queue import Hold
-from sluicegate.model import Action, Decision
+from sluicegate.model import Action, Decision, Outcome, Reason
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.work import Turn, Until, Work
 from sluicegate_kafka.codec import errors
-from sluicegate_kafka.codec.produce_requests import (
-    ProduceRequest,
-    ProduceTopic,
-    measure_records,
-    subset_produce,
-)
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.produce_parts import subset_produce
+from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, measure_records
 from sluicegate_kafka.codec.produce_responses import (
     appended,
     merge_produce_responses,
@@ -30,6 +28,8 @@ from sluicegate_kafka.codec.produce_responses import (
     unauthorized,
 )
 from sluicegate_kafka.events import KafkaEvent
+from sluicegate_kafka.session.producing.inspecting import NotNowError
+from sluicegate_kafka.session.producing.reading import Reading
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.outcomes import Answer, Expected
 from sluicegate_kafka.session.shared.refusals import produce_code
@@ -37,6 +37,10 @@ from sluicegate_kafka.session.shared.sequences import OUT_OF_ORDER
 from sluicegate_kafka.session.shared.shared import Shared
 
 _MAX_THROTTLE_MS = 1_000
+_NOT_CHANGED = Decision(
+    Action.REJECT,
+    (Reason("", Outcome.PRECONDITION, "the headers cannot be changed at the moment; try again"),),
+)
 Unheard: TypeAlias = dict[tuple[str, int], Callable[[int], None]]
 """Producers that the broker has not responded to yet, by topic and id -> releases one at a monotonic time."""
 
@@ -46,6 +50,8 @@ class Decider(Protocol):
 
     unheard: Unheard
     """Its producers that the broker has not responded to yet."""
+    reading: Reading
+    """Of its connection."""
 
     def decide(self, topic: ProduceTopic, acks: int, now_ns: int) -> Decision | None:
         """Ask a topic's gate; None if this topic of the request may proceed."""
@@ -70,6 +76,8 @@ class Exchange:
     _owed: int = 0
     """How many parts the broker has not responded to."""
     _throttle_ms: int = 0
+    _changed: dict[int, list[bytes]] = field(default_factory=dict)
+    """Batches with other headers, by index of the topic."""
 
     def work(self, decisions: list[Decision | None], turn: Turn) -> Work[Answer | None]:
         """Forward and refuse topics until none is held.
@@ -79,12 +87,12 @@ class Exchange:
         """
         topics, acks = self._request.topics, self._request.acks
         try:
-            wait_ns = self._act(dict(enumerate(decisions)), turn.now_ns)
+            wait_ns = yield from self._act(dict(enumerate(decisions)), turn)
             while self._held:
                 yield Until(turn.now_ns + wait_ns)
                 held, self._held = self._held, []
                 again = {index: self._decider.decide(topics[index], acks, turn.now_ns) for index in held}
-                wait_ns = self._act(again, turn.now_ns)
+                wait_ns = yield from self._act(again, turn)
         except NoRoomError:
             self._refuse_held(turn.now_ns)
         finally:  # the client has disconnected: held topics are discarded, never forwarded
@@ -92,10 +100,15 @@ class Exchange:
                 self._decider.abandon(topics[index], turn.now_ns)
         # The response may take long, and needs none of the bytes.
         self._request = self._request._replace(frame=b"", topics=[])
+        self._changed.clear()
         return Answer(self._response()) if acks != 0 and self._owed == 0 else None
 
-    def _act(self, decisions: dict[int, Decision | None], now_ns: int) -> int:
+    def _act(self, decisions: dict[int, Decision | None], turn: Turn) -> Work[int]:
         """Act on decisions by topic index; returns how long to wait for those that are held, in ns."""
+        for index, decision in decisions.items():
+            if decision is not None and decision.action is Action.REWRITE:
+                decisions[index] = yield from self._change(index, decision, turn)
+        now_ns = turn.now_ns
         passed: list[int] = []
         late: list[int] = []
         shortest_ns = 0
@@ -120,6 +133,18 @@ class Exchange:
         if passed:
             self._forward(passed, now_ns)
         return shortest_ns
+
+    def _change(self, index: int, decision: Decision, turn: Turn) -> Work[Decision | None]:
+        """Change the headers of a topic; None if it may proceed, else the decision on it instead."""
+        topic = self._request.topics[index]
+        try:
+            self._changed[index] = yield from self._decider.reading.changed(topic, decision.headers, turn)
+        except ProtocolError as error:
+            text = texts.not_read(decision.reasons[0].policy, topic.name, error.reason)
+            return replace(decision, action=Action.REJECT, reasons=(replace(decision.reasons[0], text=text),))
+        except (NotNowError, NoRoomError):
+            return _NOT_CHANGED
+        return None
 
     def _reject(self, topic: ProduceTopic, decision: Decision) -> None:
         """Refuse a topic, and what follows on its partitions until the client closes the gap."""
@@ -166,7 +191,8 @@ class Exchange:
             topics = [request.topics[index] for index in indexes]
             appends = awaited_appends(self._shared, topics, self._decider.unheard, now_ns)
             owed = Expected(head.correlation_id, partial(self.part, appends))
-        self._connection.send(whole if is_whole else subset_produce(request, indexes), owed)
+        is_whole = is_whole and self._changed.keys().isdisjoint(indexes)
+        self._connection.send(whole if is_whole else subset_produce(request, indexes, self._changed), owed)
 
     def part(self, appends: "Appends | None", frame: bytes, now_ns: int) -> Buffer | None:
         """The broker responded to one part; the response is complete when nothing is held or owed."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import Gate
 from sluicegate.sessions.pieces import NoRoomError
-from sluicegate.sessions.work import Ask, Turn, Work
+from sluicegate.sessions.work import TURN, Ask, Turn, Work
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.produce_requests import Inspected, ProduceRequest, ProduceTopic
@@ -95,10 +95,13 @@ class Measuring:
                 raise NotNowError
             self.nbytes = nbytes
 
-    def free(self) -> None:
-        """Give the memory back."""
-        self._budget.give(self.nbytes)
-        self.nbytes = 0
+    def free(self, down_to: int = 0) -> None:
+        """Give memory back.
+
+        :param down_to: bytes that stay taken.
+        """
+        self._budget.give(self.nbytes - down_to)
+        self.nbytes = down_to
 
 
 class Inspection:
@@ -113,10 +116,10 @@ class Inspection:
     def __init__(self, shared: Shared, connection: Connection, measuring: Measuring, turn: Turn) -> None:
         self._shared = shared
         self._connection = connection
-        self._measuring = measuring
+        self.measuring = measuring
         self._turn = turn
         self._until_ns = turn.now_ns + shared.limits.max_hold_ns
-        self._allowance = Allowance(shared.limits.max_frame_bytes, MAX_RECORDS, MAX_WORK)
+        self.allowance = Allowance(shared.limits.max_frame_bytes, MAX_RECORDS, MAX_WORK)
 
     def of(self, request: ProduceRequest) -> Work[None]:
         """Measure the topics whose policies say so.
@@ -141,9 +144,9 @@ class Inspection:
             for start, end in topic.records:
                 for batch in walk_batches(topic.frame, start, end):
                     largest = max(largest, (yield from self._largest(topic.frame, batch, limit)))
-                    yield from self._measuring.slice.end()
+                    yield from self.measuring.slice.end()
         except ProtocolError as error:
-            self._allowance.use_up()
+            self.allowance.use_up()
             return Inspected(largest, error.reason)
         return Inspected(largest, "")
 
@@ -153,8 +156,8 @@ class Inspection:
             if size <= limit:
                 return size
             span = batch.offset, batch.offset + batch.size
-            return (yield from largest_message(frame, [span], limit, self._measuring.slice))
-        allowance = self._allowance
+            return (yield from largest_message(frame, [span], limit, self.measuring.slice))
+        allowance = self.allowance
         if not allowance.nbytes:
             raise ProtocolError("the batches of this request exceed what is unpacked")
         if batch.record_count > allowance.records:
@@ -162,9 +165,7 @@ class Inspection:
                 f"{batch.record_count} records in a batch, but at most {allowance.records} more of its "
                 "request are inspected"
             )
-        walk = UnpackedWalk(
-            limit, batch.record_count, self._measuring.slice, allowance.work, allowance.nbytes
-        )
+        walk = UnpackedWalk(limit, batch.record_count, self.measuring.slice, allowance.work, allowance.nbytes)
         yield from self._walk(frame, batch, walk)
         allowance.nbytes -= walk.nbytes
         allowance.records -= batch.record_count
@@ -174,11 +175,11 @@ class Inspection:
     def _walk(self, frame: bytes, batch: Batch, walk: UnpackedWalk) -> Work[None]:
         """Unpack a batch piece by piece; the memory that this takes counts as the connection's."""
         packed = frame[batch.offset + BATCH_OVERHEAD : batch.offset + batch.size]
-        unpacking = Unpacking(batch.attributes & COMPRESSION_MASK, packed, self._allowance.nbytes)
+        unpacking = Unpacking(batch.attributes & COMPRESSION_MASK, packed, self.allowance.nbytes)
         try:
             while not unpacking.is_done:
                 yield from self._next_piece(unpacking, in_loop=len(packed) <= _AT_ONCE)
-                self._measuring.need(unpacking.memory(walk.nbytes) + walk.kept_bytes)
+                self.measuring.need(unpacking.memory(walk.nbytes) + walk.kept_bytes)
                 yield from walk.over_piece(unpacking.piece)
                 if walk.largest > walk.limit:
                     return
@@ -186,7 +187,33 @@ class Inspection:
                     yield None
             yield from walk.end()
         finally:
-            self._measuring.free()
+            self.measuring.free()
+
+    def plain(self, frame: bytes, batch: Batch) -> Work[tuple[bytes, int, int]]:
+        """The records of a batch, unpacked if they are compressed.
+
+        The memory for that stays taken until `measuring` is freed.
+
+        :return: what holds them, where they begin, and the offset after them.
+        :raises ProtocolError: if they cannot be unpacked.
+        :raises NotNowError: if there is no memory or time for that.
+        """
+        begin, end = batch.offset + BATCH_OVERHEAD, batch.offset + batch.size
+        codec = batch.attributes & COMPRESSION_MASK
+        if not codec:
+            return frame, begin, end
+        unpacking = Unpacking(codec, frame[begin:end], self.allowance.nbytes)
+        pieces = bytearray()
+        before = self.measuring.nbytes
+        while not unpacking.is_done:
+            yield from self._next_piece(unpacking, in_loop=end - begin <= _AT_ONCE)
+            pieces += unpacking.piece
+            # The pieces, and a copy of all of them at the end.
+            self.measuring.need(before + unpacking.memory(len(pieces)) + 2 * len(pieces))
+            if not unpacking.is_done:
+                yield TURN
+        self.allowance.nbytes -= len(pieces)
+        return bytes(pieces), 0, len(pieces)
 
     def _next_piece(self, unpacking: Unpacking, *, in_loop: bool) -> Work[None]:
         if self._turn.now_ns > self._until_ns:

@@ -18,7 +18,7 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.produce_requests import (
-    Inspected,
+    Contents,
     ProduceRequest,
     ProduceTopic,
     scan_plain,
@@ -29,11 +29,11 @@ from sluicegate_kafka.codec.produce_responses import (
     has_node_endpoints,
     plain_response_length,
 )
-from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.producing.exchange import Appends, Exchange, Unheard, awaited_appends
-from sluicegate_kafka.session.producing.inspecting import Inspection, Measuring, NotNowError, refuse_for_now
+from sluicegate_kafka.session.producing.inspecting import NotNowError, refuse_for_now
+from sluicegate_kafka.session.producing.reading import Reading
 from sluicegate_kafka.session.producing.repeated import Attached, Repeated, is_repeatable
 from sluicegate_kafka.session.requests.connection import (
     TOPIC_BYTES,
@@ -51,8 +51,7 @@ _MAX_ATTACHED = 10_000
 
 _SHORT_BYTES = 16 * 1024
 """Bytes of a request whose records are walked at once, if need be; the default `batch.size` of clients."""
-_ENDLESS = 2**62
-"""More than any walk over records costs."""
+_NOT_READ = Contents((), "their policies have changed meanwhile; send them again")
 _MAX_PRODUCERS = 1_000
 """Producers with batches for one topic in one request; clients send for one."""
 _DETACHED_PER_SLICE = 100
@@ -70,7 +69,7 @@ class Producing:
         "_last",
         "_shared",
         "_unsent",
-        "measuring",
+        "reading",
         "repeated",
         "unheard",
     )
@@ -91,7 +90,7 @@ class Producing:
         """Sender of the last slow-path request."""
         self.repeated: Repeated | None = None
         """Fast path for requests like the last one; None if that one is not repeatable."""
-        self.measuring = Measuring(shared.budget)
+        self.reading = Reading(shared, connection)
 
     def repeat(self, data: bytes, now_ns: int) -> int:
         """Pass the requests at the start of the data that equal the one before; returns where they end."""
@@ -108,10 +107,10 @@ class Producing:
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass | Later[Decided]:
         """Decide a Produce request topic by topic, once its large batches are measured."""
-        is_short = head.end - head.start <= _SHORT_BYTES and self.measuring.slice.left > 0
+        is_short = head.end - head.start <= _SHORT_BYTES and self.reading.measuring.slice.left > 0
         if is_short and not self._shared.policed.inspects and not self._shared.client_gaps.by_client:
             request = scan_plain(frame, head) or at_once(scan_slices(frame, head))
-            if len(request.topics) <= TOPICS_PER_SLICE:
+            if len(request.topics) <= TOPICS_PER_SLICE and not self.reading.is_needed(request, now_ns):
                 return self._decide_at_once(request, now_ns)
             return lambda turn: self._decide_all(turn, request)
         return lambda turn: self._slices(turn, frame, head)
@@ -144,36 +143,40 @@ class Producing:
         return Exchange(self._shared, self._connection, self, request, hold)
 
     def _slices(self, turn: Turn, frame: bytes, head: RequestHead) -> Work[Decided]:
-        yield from self.measuring.slice.end()
+        yield from self.reading.measuring.slice.end()
         request = yield from scan_slices(frame, head)
-        if self._shared.policed.inspects:
-            try:
-                yield from Inspection(self._shared, self._connection, self.measuring, turn).of(request)
-            except (NotNowError, NoRoomError):
-                return refuse_for_now(self._shared, self._connection, request)
         return (yield from self._decide_all(turn, request))
 
     def _decide_all(self, turn: Turn, request: ProduceRequest) -> Work[Decided]:
+        try:
+            yield from self.reading.look_into(request, turn)
+            return (yield from self._decide_read(turn, request))
+        except (NotNowError, NoRoomError):
+            return refuse_for_now(self._shared, self._connection, request)
+        finally:
+            self.reading.measuring.free()
+
+    def _decide_read(self, turn: Turn, request: ProduceRequest) -> Work[Decided]:
         repeated, self.repeated = self.repeated, None
         original = request.frame
         sequences = self._sequences
         if sequences is not None:
-            inspected = [topic.inspected for topic in request.topics]
+            known_of = [(topic.inspected, topic.contents) for topic in request.topics]
             request = sequences.mend(request)
-            pairs = zip(request.topics, inspected, strict=True)
-            request.topics[:] = [topic._replace(inspected=each) for topic, each in pairs]
+            request.topics[:] = [
+                topic._replace(inspected=inspected, contents=contents)
+                for topic, (inspected, contents) in zip(request.topics, known_of, strict=True)
+            ]
             if not sequences.gaps:
                 self._shared.client_gaps.by_client.pop(self._connection.identity, None)
         topics = request.topics
         known = repeated.decision if repeated is not None else None
         try:
             decisions = yield from self._decisions(request, known, turn)
-        except BaseException as error:  # the client has disconnected, say
+        except BaseException:  # the client has disconnected, say
             for topic in topics:
                 self.abandon(topic, turn.now_ns)
-            if not isinstance(error, NoRoomError):
-                raise
-            return refuse_for_now(self._shared, self._connection, request)
+            raise
         if request.frame is original and not any(decisions):
             return self._pass(request, turn.now_ns, is_single=len(topics) == 1)
         return (yield from self._exchange(request).work(decisions, turn))
@@ -193,20 +196,9 @@ class Producing:
         for index, topic in enumerate(topics):
             if index % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
                 yield TURN
-            topics[index] = topic = yield from self._measured(topic, turn)
+            topics[index] = topic = yield from self.reading.measured(topic, turn)
             decisions.append(self.decide(topic, request.acks, turn.now_ns))
         return decisions
-
-    def _measured(self, topic: ProduceTopic, turn: Turn) -> Slices[ProduceTopic]:
-        """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
-        if topic.inspected is not None:
-            return topic
-        gate = self._shared.gate(topic.name, self._connection.exempt, turn.now_ns)
-        limit = int(gate.policies.number("max_message_size"))
-        if not 0 < limit < topic.largest_batch:
-            return topic
-        largest = yield from largest_message(topic.frame, topic.records, limit, self.measuring.slice)
-        return topic._replace(inspected=Inspected(largest, ""))
 
     def _look_out(self, request: ProduceRequest, glance: Glance | None) -> None:
         """Take the fast path for requests like this one from now on, if it is the second of its kind."""
@@ -290,31 +282,32 @@ class Producing:
             attached.use(gate)
         attached.last_ns = now_ns
         operation = attached.operation
-        operation.messages = topic.messages
-        operation.bytes = topic.bytes
-        operation.largest = topic.largest_batch
         operation.reliable = acks != 0
-        operation.unreadable = ""
-        if topic.inspected is not None:
-            operation.largest, operation.unreadable = topic.inspected
-        elif topic.largest_batch > attached.size_limit:  # `max_hold` is short, or was lowered meanwhile
-            operation.largest = self._measured_at_once(topic, attached.size_limit)
-        if attached.delayed:
-            operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
+        self._describe(topic, attached, now_ns)
         decision = gate.publish(operation, now_ns)
         if decision is not None:
             decision = allowed(decision)
+        operation.contents = ()
         if self._unsent:
             self._settle(topic, decision, now_ns)
         return decision
 
-    def _measured_at_once(self, topic: ProduceTopic, limit: int) -> int:
-        """Bytes of the largest message; what measuring costs is left to later requests to wait for."""
-        current = self.measuring.slice
-        current.left += _ENDLESS
-        largest = at_once(largest_message(topic.frame, topic.records, limit, current))
-        current.left -= _ENDLESS
-        return largest
+    def _describe(self, topic: ProduceTopic, attached: Attached, now_ns: int) -> None:
+        """Set what the producer's operation says of a topic's batches."""
+        operation = attached.operation
+        operation.messages = topic.messages
+        operation.bytes = topic.bytes
+        operation.largest = topic.largest_batch
+        operation.unreadable = ""
+        if topic.inspected is not None:
+            operation.largest, operation.unreadable = topic.inspected
+        elif topic.largest_batch > attached.size_limit:  # `max_hold` is short, or was lowered meanwhile
+            operation.largest = self.reading.measured_at_once(topic, attached.size_limit)
+        if attached.gate.reads:
+            operation.contents, problem = topic.contents or _NOT_READ
+            operation.unreadable = operation.unreadable or problem
+        if attached.delayed:
+            operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
 
     def _settle(self, topic: ProduceTopic, decision: Decision | None, now_ns: int) -> None:
         """Note that producers were admitted; after a refusal detach those of which nothing ever was."""

@@ -59,7 +59,7 @@ class Attached:
         self.gate = gate
         self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
         self.delayed = gate.delay is not None
-        self.inspects = inspects(gate)
+        self.inspects = bool(gate.reads) or inspects(gate)
 
 
 class Form:

@@ -1,0 +1,80 @@
+"""Batches with other headers in their records: all else stays, and they are compressed as they were."""
+
+import struct
+from typing import Final
+
+import pyarrow
+from google_crc32c import value as crc32c
+
+from sluicegate.model import HeaderChange
+from sluicegate_kafka.codec.message_reading import read_fields, read_headers
+from sluicegate_kafka.codec.primitives import write_uvarint
+from sluicegate_kafka.codec.record_walk import HEADER, LOOK, Slice, misfit
+from sluicegate_kafka.codec.records import (
+    BATCH_OVERHEAD,
+    COMPRESSION_MASK,
+    LOG_OVERHEAD,
+    SMALLEST_RECORD,
+    Batch,
+    read_varint,
+)
+from sluicegate_kafka.codec.slices import Slices, guarded_slices
+
+_CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+"""By pyarrow's names; its snappy is a raw block, which all clients read."""
+_LENGTH_AT, _CRC_AT, _COVERED_AT = 8, 17, 21
+_pack_i32 = struct.Struct(">i").pack_into
+_pack_u32 = struct.Struct(">I").pack_into
+
+
+@guarded_slices
+def change_headers(buffer: bytes, at: int, end: int, change: HeaderChange, current: Slice) -> Slices[bytes]:
+    """The records between two offsets with other headers.
+
+    :param buffer: what holds them, not compressed.
+    :param at: where the first of them starts.
+    :param end: the offset after the last.
+    :param change: what to change in each.
+    :param current: the slice that it begins in.
+    :raises ProtocolError: when they are not records.
+    """
+    out = bytearray()
+    while at < end:
+        if current.left <= 0:
+            yield from current.end()
+        size, at = read_varint(buffer, at, end)
+        if not SMALLEST_RECORD <= size <= end - at:
+            raise misfit(size, end - at)
+        _, _, count, headers_at = read_fields(buffer, at, at + size)
+        old = read_headers(buffer, headers_at, at + size, count)
+        new = change.apply(old)
+        count_at = headers_at - len(_varint(count))
+        record = bytearray(buffer[at:count_at]) + _varint(len(new))
+        for name, value in new:
+            raw = name.encode("utf-8", "surrogateescape")
+            record += b"".join((_varint(len(raw)), raw, _varint(len(value)), value))
+        out += _varint(len(record))
+        out += record
+        current.left -= 2 * (LOOK + HEADER * count)
+        at += size
+    return bytes(out)
+
+
+def rebuilt(frame: bytes, batch: Batch, records: bytes) -> bytes:
+    """A batch with other records: compressed in the same way, with its length and checksum.
+
+    :param frame: what holds the batch.
+    :param batch: its header.
+    :param records: as many as before, not compressed.
+    """
+    codec = batch.attributes & COMPRESSION_MASK
+    packed = pyarrow.compress(records, codec=_CODECS[codec], asbytes=True) if codec else records
+    new = bytearray(frame[batch.offset : batch.offset + BATCH_OVERHEAD]) + packed
+    _pack_i32(new, _LENGTH_AT, len(new) - LOG_OVERHEAD)
+    _pack_u32(new, _CRC_AT, crc32c(bytes(memoryview(new)[_COVERED_AT:])))
+    return bytes(new)
+
+
+def _varint(value: int) -> bytes:
+    """A number that is not negative, as a zigzag varint."""
+    return write_uvarint(value << 1)

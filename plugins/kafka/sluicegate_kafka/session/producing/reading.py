@@ -1,0 +1,126 @@
+"""What policies want to know of the records of requests: sizes and messages; and other headers for them."""
+
+from collections.abc import Collection, Iterator
+
+from sluicegate.model import HeaderChange, Message, Part
+from sluicegate.sessions.work import Turn, Work
+from sluicegate_kafka.codec.errors import ProtocolError
+from sluicegate_kafka.codec.header_changes import change_headers, rebuilt
+from sluicegate_kafka.codec.message_reading import read_messages
+from sluicegate_kafka.codec.produce_requests import Contents, Inspected, ProduceRequest, ProduceTopic
+from sluicegate_kafka.codec.record_walk import largest_message
+from sluicegate_kafka.codec.records import Batch, iter_batches
+from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.session.producing.inspecting import Inspection, Measuring
+from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.shared.shared import Shared
+
+MAX_MESSAGES = 20_000
+"""Messages of one topic in a request that are read: twice as many as librdkafka puts into a batch."""
+_MESSAGE_BYTES = 300
+"""Memory of a message that is read, besides its key and value, roughly."""
+_ENDLESS = 2**62
+"""More than any walk over records costs."""
+
+
+class Reading:
+    """Reads the records of one connection's requests, as far as policies ask for it.
+
+    :param shared: the front's state.
+    :param connection: where the requests come from.
+    """
+
+    __slots__ = ("_connection", "_shared", "measuring")
+
+    def __init__(self, shared: Shared, connection: Connection) -> None:
+        self._shared = shared
+        self._connection = connection
+        self.measuring = Measuring(shared.budget)
+
+    def is_needed(self, request: ProduceRequest, now_ns: int) -> bool:
+        """Whether any policy reads messages of a request."""
+        gate, exempt = self._shared.gate, self._connection.exempt
+        return any(gate(topic.name, exempt, now_ns).reads for topic in request.topics)
+
+    def look_into(self, request: ProduceRequest, turn: Turn) -> Work[None]:
+        """Measure and read what policies ask for; the memory for that is taken until `measuring` is freed.
+
+        :raises NotNowError: if there is no memory or time for that.
+        """
+        inspection = self._inspection(turn)
+        if self._shared.policed.inspects:
+            yield from inspection.of(request)
+        if not self.is_needed(request, turn.now_ns):
+            return
+        for index, topic in enumerate(request.topics):
+            gate = self._shared.gate(topic.name, self._connection.exempt, turn.now_ns)
+            if gate.reads:
+                contents = yield from _read_contents(inspection, topic, gate.reads)
+                request.topics[index] = topic._replace(contents=contents)
+
+    def measured(self, topic: ProduceTopic, turn: Turn) -> Slices[ProduceTopic]:
+        """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
+        if topic.inspected is not None:
+            return topic
+        gate = self._shared.gate(topic.name, self._connection.exempt, turn.now_ns)
+        limit = int(gate.policies.number("max_message_size"))
+        if not 0 < limit < topic.largest_batch:
+            return topic
+        largest = yield from largest_message(topic.frame, topic.records, limit, self.measuring.slice)
+        return topic._replace(inspected=Inspected(largest, ""))
+
+    def measured_at_once(self, topic: ProduceTopic, limit: int) -> int:
+        """Bytes of the largest message; what measuring costs is left to later requests to wait for."""
+        current = self.measuring.slice
+        current.left += _ENDLESS
+        largest = at_once(largest_message(topic.frame, topic.records, limit, current))
+        current.left -= _ENDLESS
+        return largest
+
+    def changed(self, topic: ProduceTopic, change: HeaderChange, turn: Turn) -> Work[list[bytes]]:
+        """The batches of a topic with other headers, one record set for each partition.
+
+        :raises ProtocolError: if they cannot be read.
+        :raises NotNowError: if there is no memory or time for that.
+        """
+        inspection, measuring = self._inspection(turn), self.measuring
+        before = measuring.nbytes
+        changed: list[bytes] = []
+        try:
+            for span in topic.records:
+                record_set = bytearray()
+                for batch in iter_batches(topic.frame, *span):
+                    buffer, begin, stop = yield from inspection.plain(topic.frame, batch)
+                    measuring.need(measuring.nbytes + 2 * (stop - begin))
+                    records = yield from change_headers(buffer, begin, stop, change, measuring.slice)
+                    record_set += rebuilt(topic.frame, batch, records)
+                changed.append(bytes(record_set))
+        finally:
+            measuring.free(before)
+        return changed
+
+    def _inspection(self, turn: Turn) -> Inspection:
+        return Inspection(self._shared, self._connection, self.measuring, turn)
+
+
+def _read_contents(inspection: Inspection, topic: ProduceTopic, parts: Collection[Part]) -> Work[Contents]:
+    """Read these parts of all messages of a topic."""
+    if topic.messages > MAX_MESSAGES:
+        return Contents((), f"{topic.messages} in one request, of which at most {MAX_MESSAGES} are read")
+    messages: list[Message] = []
+    measuring = inspection.measuring
+    try:
+        for batch in _batches(topic):
+            buffer, begin, stop = yield from inspection.plain(topic.frame, batch)
+            measuring.need(measuring.nbytes + stop - begin + _MESSAGE_BYTES * batch.record_count)
+            count, current = batch.record_count, measuring.slice
+            messages += yield from read_messages(buffer, begin, stop, count, parts, current)
+    except ProtocolError as error:
+        inspection.allowance.use_up()
+        return Contents((), error.reason)
+    return Contents(messages, "")
+
+
+def _batches(topic: ProduceTopic) -> Iterator[Batch]:
+    for span in topic.records:
+        yield from iter_batches(topic.frame, *span)
