@@ -160,6 +160,7 @@ class DecisionLog:
             decision.observed,
             gate.version,
             self.ids.next(),
+            decision.headers,
         )
         self._queue.put(
             (now_ns, gate, op.kind, op.principal, op.client, op.subscription, op.messages, op.bytes, stamped)
