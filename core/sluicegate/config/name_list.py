@@ -1,20 +1,40 @@
 """Lists of names in a policy, kept as one text, so that levels, stores and logs need no other type."""
 
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, WithJsonSchema
 
 from sluicegate.config.secrets import shown_value
 from sluicegate.config.units import refuse
+from sluicegate.model import Glob
 
 _SEPARATOR = ","
 _MOST = 100
 _LONGEST = 256
+_MOST_KNOWN = 1_000
+"""Names that were compared with patterns, and whose answers are remembered."""
 
 
 def split_names(text: str) -> tuple[str, ...]:
     """The names of a list in its stored form."""
     return tuple(filter(None, map(str.strip, text.split(_SEPARATOR))))
+
+
+def name_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Make a function that says whether a name matches one of the patterns; it remembers its answers."""
+    globs = [Glob(pattern) for pattern in patterns]
+    known: dict[str, bool] = {}
+
+    def is_named(name: str) -> bool:
+        answer = known.get(name)
+        if answer is None:
+            if len(known) >= _MOST_KNOWN:  # clients choose the names
+                known.clear()
+            answer = known[name] = any(glob.matches(name) for glob in globs)
+        return answer
+
+    return is_named
 
 
 def _joined(value: Any) -> str:

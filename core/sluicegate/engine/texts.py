@@ -68,6 +68,24 @@ def unreadable(topic: str, why: str) -> str:
     )
 
 
+def read_only(topic: str) -> str:
+    """Somebody publishes to a topic that is only read."""
+    return f"Topic {topic} is read-only. Publish to another topic, or remove policy read_only."
+
+
+def write_only(topic: str) -> str:
+    """Somebody consumes from a topic that is only written."""
+    return f"Topic {topic} is write-only. Consume from another topic, or remove policy write_only."
+
+
+def client_id(topic: str, client_id: str, patterns: Sequence[str]) -> str:
+    """A client's id matches none of the patterns."""
+    return (
+        f"Client id {client_id or '(none)'} may not use topic {topic}. Allowed: {', '.join(patterns)}. "
+        "Set another client id, or add it to policy client_id_pattern."
+    )
+
+
 def not_read(policy: str, topic: str, why: str) -> str:
     """A policy reads messages that cannot be read."""
     return (

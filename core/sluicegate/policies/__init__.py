@@ -2,7 +2,7 @@
 
 from sluicegate.features.adaptive.plugin import AdaptiveThrottling
 from sluicegate.features.storage_quota.plugin import StorageQuotas
-from sluicegate.policies import content, counts, delay, headers, rates, size, unacked
+from sluicegate.policies import access, content, counts, delay, headers, rates, size, unacked
 from sluicegate.policies.connections import ConnectionRate
 from sluicegate.policies.quotas import PrincipalQuotas
 
@@ -12,4 +12,4 @@ __all__ = ["builtin_plugins"]
 def builtin_plugins() -> list[object]:
     """Create the plugins of one gateway, in registration order; some have state, so they are not shared."""
     stateful = [ConnectionRate(), StorageQuotas(), AdaptiveThrottling()]
-    return [size, headers, content, counts, PrincipalQuotas(), rates, unacked, delay, *stateful]
+    return [size, access, headers, content, counts, PrincipalQuotas(), rates, unacked, delay, *stateful]

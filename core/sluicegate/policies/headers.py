@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from sluicegate.config import PolicyModel
 from sluicegate.config.asking import only_with
-from sluicegate.config.name_list import NameList, split_names
+from sluicegate.config.name_list import NameList, name_matcher, split_names
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.state import TopicState
@@ -14,7 +14,6 @@ from sluicegate.model import (
     Action,
     Decision,
     EffectivePolicies,
-    Glob,
     HeaderChange,
     Operation,
     OperationKind,
@@ -31,8 +30,6 @@ REMOVED = "remove_headers"
 _PUBLISH = (OperationKind.PUBLISH,)
 _Maker: TypeAlias = Callable[[TopicName, EffectivePolicies, tuple[str, ...]], CheckCall]
 _READS = (Part.HEADERS,)
-_MOST_KNOWN = 1_000
-"""Names of headers that a pattern was compared with, and that are remembered."""
 
 
 class HeaderPolicies(PolicyModel):
@@ -88,7 +85,7 @@ def _required(topic: TopicName, policies: EffectivePolicies, names: tuple[str, .
 
 
 def _forbidden(topic: TopicName, policies: EffectivePolicies, names: tuple[str, ...]) -> CheckCall:
-    is_named = _matcher(names)
+    is_named = name_matcher(names)
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         for message in op.contents:
@@ -101,7 +98,7 @@ def _forbidden(topic: TopicName, policies: EffectivePolicies, names: tuple[str, 
 
 
 def _removed(topic: TopicName, policies: EffectivePolicies, names: tuple[str, ...]) -> CheckCall:
-    is_named = _matcher(names)
+    is_named = name_matcher(names)
     text = f"Headers are removed by policy {REMOVED} of topic {topic.full}."
     reasons = (Reason(REMOVED, Outcome.INVALID, text, level=policies.level(REMOVED)),)
 
@@ -110,19 +107,3 @@ def _removed(topic: TopicName, policies: EffectivePolicies, names: tuple[str, ..
         return Decision(Action.REWRITE, reasons, headers=HeaderChange(remove=there)) if there else None
 
     return check
-
-
-def _matcher(patterns: tuple[str, ...]) -> Callable[[str], bool]:
-    """Whether a name matches one of the patterns; what was asked before is answered from memory."""
-    globs = [Glob(pattern) for pattern in patterns]
-    known: dict[str, bool] = {}
-
-    def is_named(name: str) -> bool:
-        answer = known.get(name)
-        if answer is None:
-            if len(known) >= _MOST_KNOWN:  # clients choose the names
-                known.clear()
-            answer = known[name] = any(glob.matches(name) for glob in globs)
-        return answer
-
-    return is_named

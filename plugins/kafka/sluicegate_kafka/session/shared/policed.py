@@ -16,8 +16,17 @@ _NO_DISPATCH = (
     "max_publish_",
     "max_message_size",
     "inspect",
+    "required_headers",
+    "forbidden_headers",
+    "remove_headers",
+    "allowed_content",
+    "read_only",
+    "write_only",
+    "client_id_pattern",
 )
 """Fields, and options of fields, that no Fetch response has to be read for."""
+_CONSUMERS = ("max_consumers_", "write_only", "client_id_pattern")
+"""Fields that apply to each consumer."""
 
 
 class Limits(NamedTuple):
@@ -53,7 +62,7 @@ class Policed(NamedTuple):
     reads_fetches: bool
     """Whether any policy applies to deliveries; if not, responses stream through unread."""
     counts_consumers: bool
-    """Whether any policy limits consumers, so that readers without a group must be counted as well."""
+    """Whether any policy applies to consumers, so that readers without a group must attach as well."""
     follows_assignments: bool
     """Whether any policy depends on which partitions a group's members are assigned."""
     inspects: bool
@@ -64,7 +73,7 @@ class Policed(NamedTuple):
         """What these layers of policies apply to."""
         fields = {name for layer in layers for name in (*layer.settings, *layer.ceilings)}
         reads_fetches = any(not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields)
-        counts_consumers = any(name.startswith("max_consumers_") for name in fields)
+        counts_consumers = any(name.startswith(_CONSUMERS) for name in fields)
         limits_subscriptions = any(name.startswith("max_subscriptions_") for name in fields)
         follows = reads_fetches or counts_consumers or limits_subscriptions
         return cls(reads_fetches, counts_consumers, follows, "inspect" in fields)
