@@ -42,6 +42,7 @@ def test_a_consumer_without_a_group_gets_nothing(policies: dict[str, str | bool]
 @pytest.mark.parametrize("policies", [{"write_only": True}, {"client_id_pattern": "other-*"}])
 def test_a_member_of_a_group_is_refused(policies: dict[str, str | bool]) -> None:
     wire = Wire(Bench(**policies))
-    wire.client_sends(join("g", "t"))
+    wire.shared.learned.listing.learned({}, wire.now, wire.now)
+    wire.client_sends(join("g", "t", member="m"))
     assert wire.forwarded() == []
     assert join_error(wire.answered()[0]) == GROUP_NOT_AUTHORIZED

@@ -3,7 +3,7 @@
 Measured with the Java client 4.4, librdkafka 2.11+ and aiokafka 0.14: 44 fails just that batch, idempotent
 or not; 10 makes a client split a batch and send it again, so it is only for a batch that holds one record;
 19 is retried until the producer's own delivery time-out; 81 ends a group member with its own exception.
-aiokafka does not know 81 and says `UnknownError`; 30 ends its member with an exception that names the group.
+aiokafka does not know 81 and says `UnknownError`; 30 ends its member with an exception that names the group, in every client: it is for one that may never join.
 """
 
 from sluicegate.model import Action, Decision, Outcome
@@ -35,4 +35,6 @@ def group_code(decision: Decision, software: str) -> int:
     """
     if decision.action is Action.DELAY or decision.reasons[0].outcome is Outcome.PRECONDITION:
         return errors.COORDINATOR_LOAD_IN_PROGRESS
-    return errors.GROUP_MAX_SIZE_REACHED if software else errors.GROUP_AUTHORIZATION_FAILED
+    if decision.reasons[0].outcome is Outcome.INVALID or not software:
+        return errors.GROUP_AUTHORIZATION_FAILED
+    return errors.GROUP_MAX_SIZE_REACHED
