@@ -3,7 +3,8 @@
 Measured with the Java client 4.4, librdkafka 2.11+ and aiokafka 0.14: 44 fails just that batch, idempotent
 or not; 10 makes a client split a batch and send it again, so it is only for a batch that holds one record;
 19 is retried until the producer's own delivery time-out; 81 ends a group member with its own exception.
-aiokafka does not know 81 and says `UnknownError`; 30 ends its member with an exception that names the group, in every client: it is for one that may never join.
+aiokafka does not know 81 and says `UnknownError`; 30 ends its member with
+an exception that names the group, in every client: it is for one that may never join.
 """
 
 from sluicegate.model import Action, Decision, Outcome
