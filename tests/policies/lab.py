@@ -49,12 +49,13 @@ class PolicyLab:
         values: Mapping[str, PolicyValue],
         *,
         topic: str = "/default/orders",
+        namespace: str = "default",
         exempt: bool = False,
         observe_only: bool = False,
         now_ns: int = 0,
     ) -> Gate:
         """Compile a topic's gate anew; its state stays."""
-        name = TopicName(topic, "default")
+        name = TopicName(topic, namespace)
         settings = {field: Setting(value, Source.FILE) for field, value in values.items()}
         layers = (PolicyLayer(Level.TOPIC, topic, settings),)
         policy_set = PolicySet(self.version, layers, observe_only=observe_only)

@@ -15,6 +15,7 @@ from sluicegate.config.pressure_section import PressureConfig
 from sluicegate.config.rollout_section import Rollout as Rollout
 from sluicegate.config.storage import StorageConfig
 from sluicegate.config.strict import Strict as Strict
+from sluicegate.config.tenants import TenantQuota
 from sluicegate.config.tls_models import BrokerTls as BrokerTls
 from sluicegate.config.tls_models import ClientTls as ClientTls
 from sluicegate.config.tls_models import Tls as Tls
@@ -207,6 +208,8 @@ class BrokerConfig(Strict):
     never."""
     quotas: tuple[NamedQuota, ...] = ()
     """Quotas of single principals, instead of `principal_publish_quota`."""
+    tenant_quotas: tuple[TenantQuota, ...] = ()
+    """Quotas of tenants: sets of namespaces and principals that share one budget."""
     observe_only: bool = Field(default=False, strict=True)
     """Compute and record everything, apply nothing."""
 
@@ -217,6 +220,14 @@ class BrokerConfig(Strict):
             if count > 1:
                 raise refuse(f"principal {name!r} has two quotas", "keep one of them")
         return quotas
+
+    @field_validator("tenant_quotas")
+    @classmethod
+    def _unique_tenants(cls, tenants: tuple[TenantQuota, ...]) -> tuple[TenantQuota, ...]:
+        for name, count in Counter(tenant.name for tenant in tenants).items():
+            if count > 1:
+                raise refuse(f"tenant {name!r} has two quotas", "keep one of them")
+        return tenants
 
     @field_validator("storage")
     @classmethod

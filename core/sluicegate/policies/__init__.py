@@ -4,7 +4,9 @@ from sluicegate.features.adaptive.plugin import AdaptiveThrottling
 from sluicegate.features.storage_quota.plugin import StorageQuotas
 from sluicegate.policies import access, content, counts, delay, headers, rates, size, unacked
 from sluicegate.policies.connections import ConnectionRate
+from sluicegate.policies.consume_quotas import ConsumeQuotas
 from sluicegate.policies.quotas import PrincipalQuotas
+from sluicegate.policies.tenants import TenantQuotas
 
 __all__ = ["builtin_plugins"]
 
@@ -12,4 +14,5 @@ __all__ = ["builtin_plugins"]
 def builtin_plugins() -> list[object]:
     """Create the plugins of one gateway, in registration order; some have state, so they are not shared."""
     stateful = [ConnectionRate(), StorageQuotas(), AdaptiveThrottling()]
-    return [size, access, headers, content, counts, PrincipalQuotas(), rates, unacked, delay, *stateful]
+    quotas = [PrincipalQuotas(), ConsumeQuotas(), TenantQuotas()]
+    return [size, access, headers, content, counts, *quotas, rates, unacked, delay, *stateful]

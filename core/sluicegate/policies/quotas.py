@@ -77,7 +77,7 @@ class PrincipalQuotas:
         """A principal's own entry, or the quota of each principal. Called after all other plugins."""
         for entry in getattr(context.config, "quotas", ()):
             if entry.principal == principal:
-                return Quota(entry.messages, entry.bytes, _share_name(principal))
+                return Quota(entry.messages, entry.bytes, share_name(principal))
         return quota_of_each(principal, context.policies)
 
     @hookimpl
@@ -160,7 +160,7 @@ class PrincipalQuotas:
             name = f"bytes {name}"
         elif nbytes != quota.bytes_per_s:
             name = f"messages {name}"
-        return self._shares.get(name, Quota(messages, nbytes), _burst_seconds(policies, context), now_ns)
+        return self._shares.get(name, Quota(messages, nbytes), burst_seconds(policies, context), now_ns)
 
 
 def _part(names: Iterable[str], policies: EffectivePolicies, mode: Mode) -> _Part:
@@ -180,15 +180,15 @@ def _has_quotas(names: Iterable[str], policies: EffectivePolicies, context: Topi
 def quota_of_each(principal: str, policies: EffectivePolicies) -> Quota | None:
     """The quota that policies set for each principal; None if unlimited."""
     messages, nbytes = (policies.number(name) for name in EACH)
-    return Quota(messages, nbytes, _share_name(principal)) if messages or nbytes else None
+    return Quota(messages, nbytes, share_name(principal)) if messages or nbytes else None
 
 
-def _share_name(principal: str) -> str:
+def share_name(principal: str) -> str:
     """The name of a principal's bucket."""
     return f"principal {shortened(principal, _LONGEST_PRINCIPAL)}"
 
 
-def _burst_seconds(policies: EffectivePolicies, context: TopicContext | None) -> float:
+def burst_seconds(policies: EffectivePolicies, context: TopicContext | None) -> float:
     """The burst of the broker level; a topic's own burst does not apply to shared quotas."""
     level = context.policies if context is not None else policies
     return level.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS

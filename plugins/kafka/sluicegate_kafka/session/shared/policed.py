@@ -69,10 +69,13 @@ class Policed(NamedTuple):
     """Whether any policy inspects compressed batches."""
 
     @classmethod
-    def by(cls, layers: Iterable[PolicyLayer]) -> Self:
-        """What these layers of policies apply to."""
+    def by(cls, layers: Iterable[PolicyLayer], config: KafkaConfig) -> Self:
+        """What these layers of policies and the entry of the file apply to."""
         fields = {name for layer in layers for name in (*layer.settings, *layer.ceilings)}
-        reads_fetches = any(not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields)
+        has_budgets = any(tenant.limits_consuming for tenant in config.tenant_quotas)
+        reads_fetches = has_budgets or any(
+            not name.rpartition(".")[2].startswith(_NO_DISPATCH) for name in fields
+        )
         counts_consumers = any(name.startswith(_CONSUMERS) for name in fields)
         limits_subscriptions = any(name.startswith("max_subscriptions_") for name in fields)
         follows = reads_fetches or counts_consumers or limits_subscriptions

@@ -28,6 +28,7 @@ class Shared:
     """The front's state as its sessions see it."""
 
     def __init__(self, config: KafkaConfig, services: Services, nodes: Nodes) -> None:
+        self._config = config
         self._services = services
         self.gates: GateCache = services.gates
         self.budget: Budget = services.budget
@@ -62,7 +63,7 @@ class Shared:
 
     def _read_policies(self) -> None:
         """Note what the policies now in force apply to."""
-        self.policed = Policed.by(self._services.policies.layers)
+        self.policed = Policed.by(self._services.policies.layers, self._config)
         for connection in self.releases:
             principal = connection.principal
             connection.accepted(principal, exempt=principal != ANONYMOUS and self.is_exempt(principal))
