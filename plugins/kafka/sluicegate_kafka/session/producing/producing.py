@@ -149,7 +149,7 @@ class Producing:
 
     def _decide_all(self, turn: Turn, request: ProduceRequest) -> Work[Decided]:
         try:
-            yield from self.reading.look_into(request, turn)
+            yield from self.reading.inspect(request, turn)
             return (yield from self._decide_read(turn, request))
         except (NotNowError, NoRoomError):
             return refuse_for_now(self._shared, self._connection, request)
@@ -196,7 +196,7 @@ class Producing:
         for index, topic in enumerate(topics):
             if index % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
                 yield TURN
-            topics[index] = topic = yield from self.reading.measured(topic, turn)
+            topics[index] = topic = yield from self.reading.read(topic, turn)
             decisions.append(self.decide(topic, request.acks, turn.now_ns))
         return decisions
 

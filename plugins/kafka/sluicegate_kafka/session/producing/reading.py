@@ -10,7 +10,7 @@ from sluicegate_kafka.codec.message_reading import read_messages
 from sluicegate_kafka.codec.produce_requests import Contents, Inspected, ProduceRequest, ProduceTopic
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.records import Batch, iter_batches
-from sluicegate_kafka.codec.slices import Slices, at_once
+from sluicegate_kafka.codec.slices import at_once
 from sluicegate_kafka.session.producing.inspecting import Inspection, Measuring
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.shared.shared import Shared
@@ -42,29 +42,28 @@ class Reading:
         gate, exempt = self._shared.gate, self._connection.exempt
         return any(gate(topic.name, exempt, now_ns).reads for topic in request.topics)
 
-    def look_into(self, request: ProduceRequest, turn: Turn) -> Work[None]:
-        """Measure and read what policies ask for; the memory for that is taken until `measuring` is freed.
+    def inspect(self, request: ProduceRequest, turn: Turn) -> Work[None]:
+        """Measure compressed batches, where policies say so.
 
         :raises NotNowError: if there is no memory or time for that.
         """
-        inspection = self._inspection(turn)
         if self._shared.policed.inspects:
-            yield from inspection.of(request)
-        if not self.is_needed(request, turn.now_ns):
-            return
-        for index, topic in enumerate(request.topics):
-            gate = self._shared.gate(topic.name, self._connection.exempt, turn.now_ns)
-            if gate.reads:
-                contents = yield from _read_contents(inspection, topic, gate.reads)
-                request.topics[index] = topic._replace(contents=contents)
+            yield from self._inspection(turn).of(request)
 
-    def measured(self, topic: ProduceTopic, turn: Turn) -> Slices[ProduceTopic]:
-        """A topic's part of a request; where a batch is over the limit, with its largest message measured."""
-        if topic.inspected is not None:
-            return topic
+    def read(self, topic: ProduceTopic, turn: Turn) -> Work[ProduceTopic]:
+        """A topic's part of a request, with what its policies ask for: its largest message, its messages.
+
+        The memory that messages take stays taken until `measuring` is freed.
+
+        :raises NotNowError: if there is no memory or time for that.
+        """
         gate = self._shared.gate(topic.name, self._connection.exempt, turn.now_ns)
+        if gate.reads:
+            contents = yield from _read_contents(self._inspection(turn), topic, gate.reads)
+            topic = topic._replace(contents=contents)
         limit = int(gate.policies.number("max_message_size"))
-        if not 0 < limit < topic.largest_batch:
+        # A batch over the limit may hold many messages, none of which is.
+        if topic.inspected is not None or not 0 < limit < topic.largest_batch:
             return topic
         largest = yield from largest_message(topic.frame, topic.records, limit, self.measuring.slice)
         return topic._replace(inspected=Inspected(largest, ""))
