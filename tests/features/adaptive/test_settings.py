@@ -60,7 +60,11 @@ def read(directory: Path, *lines: str, rest: str = "") -> Loaded:
     """Load a file with these lines at the broker's level."""
     file = directory / "gateway.yaml"
     file.write_text(HEAD + "  broker:\n" + "".join(f"    {line}\n" for line in lines) + rest)
-    models = [plugin.sluicegate_policy_model() for plugin in builtin_plugins()]  # type: ignore[attr-defined]
+    models = [
+        plugin.sluicegate_policy_model()  # type: ignore[attr-defined]
+        for plugin in builtin_plugins()
+        if hasattr(plugin, "sluicegate_policy_model")
+    ]
     return load(file, models, [BrokerConfig], {})
 
 
