@@ -34,7 +34,7 @@ DOCUMENT = ROOT / "docs" / "configuration.md"
 
 def policy_models() -> list[type[PolicyModel]]:
     return [
-        plugin.sluicegate_policy_model()  # type: ignore[attr-defined]
+        plugin.sluicegate_policy_model()
         for plugin in builtin_plugins()
         if hasattr(plugin, "sluicegate_policy_model")
     ]

@@ -28,7 +28,7 @@ class Clash(PolicyModel):
 
 def builtin_fields() -> PolicyFields:
     return PolicyFields.of(
-        plugin.sluicegate_policy_model()  # type: ignore[attr-defined]
+        plugin.sluicegate_policy_model()
         for plugin in builtin_plugins()
         if hasattr(plugin, "sluicegate_policy_model")
     )

@@ -23,7 +23,7 @@ def test_the_quick_start_names_all_keys_with_their_defaults(tmp_path: Path) -> N
     file = tmp_path / "gateway.yaml"
     file.write_text(HEAD.removesuffix("policies:\n") + uncommented)
     models = [
-        plugin.sluicegate_policy_model()  # type: ignore[attr-defined]
+        plugin.sluicegate_policy_model()
         for plugin in builtin_plugins()
         if hasattr(plugin, "sluicegate_policy_model")
     ]

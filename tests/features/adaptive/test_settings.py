@@ -61,7 +61,7 @@ def read(directory: Path, *lines: str, rest: str = "") -> Loaded:
     file = directory / "gateway.yaml"
     file.write_text(HEAD + "  broker:\n" + "".join(f"    {line}\n" for line in lines) + rest)
     models = [
-        plugin.sluicegate_policy_model()  # type: ignore[attr-defined]
+        plugin.sluicegate_policy_model()
         for plugin in builtin_plugins()
         if hasattr(plugin, "sluicegate_policy_model")
     ]
