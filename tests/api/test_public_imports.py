@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OWN = ("sluicegate_business_hours", "sluicegate_mqtt", "sluicegate_prometheus_factor")
+OWN = (
+    "sluicegate_business_hours",
+    "sluicegate_header_rule",
+    "sluicegate_mqtt",
+    "sluicegate_prometheus_factor",
+)
 """The examples' own modules."""
 _IMPORT = re.compile(
     r"^\s*(?:>>> )?(?:from (sluicegate[\w.]*) import|import (sluicegate[\w.]*))", re.MULTILINE

@@ -25,6 +25,11 @@ EXAMPLES = {
         "tests/test_business_hours.py",
         "sluicegate_policy_checks, sluicegate_policy_model",
     ),
+    "header-rule": (
+        "header_rule",
+        "tests/test_header_rule.py",
+        "sluicegate_policy_checks, sluicegate_policy_model",
+    ),
     "mqtt-broker": ("mqtt", "tests/test_mqtt.py", "sluicegate_broker"),
     "prometheus-factor": (
         "prometheus_factor",

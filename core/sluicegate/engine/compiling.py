@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import GateFaults
-from sluicegate.engine.gate import DecisionSink, Gate, allowed
+from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.state import TopicState
-from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, TopicName
+from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind, TopicName
 
 _SKIPPED_WHEN_EXEMPT = frozenset({Stage.COUNT, Stage.RATE, Stage.ACCOUNT})
 
@@ -22,14 +22,14 @@ class _ExemptGate(Gate):
 
     def publish(self, op: Operation, now_ns: int) -> Decision | None:
         decision = Gate.publish(self, op, now_ns)
-        if allowed(decision) is None:
+        if decision is None or decision.action is Action.REWRITE:
             self.state.exempt_messages += op.messages
             self.state.exempt_bytes += op.bytes
         return decision
 
     def dispatch(self, op: Operation, now_ns: int) -> Decision | None:
         decision = Gate.dispatch(self, op, now_ns)
-        if allowed(decision) is None:
+        if decision is None or decision.action is Action.REWRITE:
             self.state.exempt_dispatched_messages += op.messages
             self.state.exempt_dispatched_bytes += op.bytes
         return decision

@@ -25,7 +25,7 @@ THREE: list[Record] = [
 def changed(batch: bytes, plain: bytes) -> bytes:
     """A batch with the change, whose records uncompressed are those of the plain one."""
     (head,) = walk_batches(batch, 0, len(batch))
-    records = at_once(change_headers(plain, BATCH_OVERHEAD, len(plain), CHANGE, Slice()))
+    records = at_once(change_headers(plain, BATCH_OVERHEAD, len(plain), CHANGE.apply, Slice()))
     return rebuilt(batch, head, records)
 
 

@@ -7,14 +7,13 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.model import Headers, Message, Part
+from sluicegate.model import Headers
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.message_reading import read_messages, schema_of
+from sluicegate_kafka.codec.message_reading import Message, read_messages, schema_of
 from sluicegate_kafka.codec.record_walk import Slice
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD, walk_batches
 from sluicegate_kafka.codec.slices import at_once
 
-ALL = frozenset(Part)
 Record: TypeAlias = tuple[bytes | None, bytes, list[tuple[str, bytes]]]
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 VALUES = st.binary(max_size=200)
@@ -30,9 +29,11 @@ def built(records: list[Record]) -> bytes:
     return bytes(builder.build())
 
 
-def read(batch: bytes, parts: frozenset[Part] = ALL) -> list[Message]:
+def read(batch: bytes, *, with_headers: bool = True) -> list[Message]:
     (head,) = walk_batches(batch, 0, len(batch))
-    return at_once(read_messages(batch, BATCH_OVERHEAD, len(batch), head.record_count, parts, Slice()))
+    count = head.record_count
+    reading = read_messages(batch, BATCH_OVERHEAD, len(batch), count, Slice(), with_headers=with_headers)
+    return at_once(reading)
 
 
 @given(RECORDS)
@@ -41,7 +42,7 @@ def test_every_part_is_read_as_it_was_written(
 ) -> None:
     messages = read(built(records))
 
-    assert [(message.key, message.value, list(message.headers)) for message in messages] == records
+    assert [(key, value, list(headers)) for headers, key, value in messages] == records
 
 
 @given(RECORDS, st.data())
@@ -57,17 +58,8 @@ def test_damaged_records_are_refused_or_read(records: list[Record], data: st.Dat
     assert len(messages) == len(records)
 
 
-@pytest.mark.parametrize("part", list(Part))
-def test_only_what_is_asked_for_is_kept(part: Part) -> None:
-    (message,) = read(built([(b"k", b"\0\0\0\0\x11v", [("a", b"1")])]), frozenset({part}))
-
-    kept = {
-        Part.HEADERS: bool(message.headers),
-        Part.KEY: message.key is not None,
-        Part.SCHEMA: bool(message.schema),
-        Part.VALUE: bool(message.value),
-    }
-    assert kept == {each: each is part for each in Part}
+def test_headers_may_stay_unread() -> None:
+    assert read(built([(b"k", b"v", [("a", b"1")])]), with_headers=False) == [((), b"k", b"v")]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +82,6 @@ def test_a_schema_is_named_by_value_or_header(headers: Headers, value: bytes, sc
 
 def test_many_records_are_read_in_slices() -> None:
     batch = built([(None, b"", [])] * 1_000)
-    work = read_messages(batch, BATCH_OVERHEAD, len(batch), 1_000, ALL, Slice())
+    work = read_messages(batch, BATCH_OVERHEAD, len(batch), 1_000, Slice(), with_headers=True)
 
     assert sum(1 for _ in work) > 10

@@ -1,13 +1,12 @@
 """Batches with other headers in their records: all else stays, and they are compressed as they were."""
 
 import struct
+from collections.abc import Callable
 from typing import Final
 
-import pyarrow
 from google_crc32c import value as crc32c
 
-from sluicegate.model import HeaderChange
-from sluicegate_kafka.codec.message_reading import read_fields, read_headers
+from sluicegate_kafka.codec.message_reading import Headers, read_fields, read_headers
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.record_walk import HEADER, LOOK, Slice, misfit
 from sluicegate_kafka.codec.records import (
@@ -28,13 +27,15 @@ _pack_u32 = struct.Struct(">I").pack_into
 
 
 @guarded_slices
-def change_headers(buffer: bytes, at: int, end: int, change: HeaderChange, current: Slice) -> Slices[bytes]:
+def change_headers(
+    buffer: bytes, at: int, end: int, change: Callable[[Headers], Headers], current: Slice
+) -> Slices[bytes]:
     """The records between two offsets with other headers.
 
     :param buffer: what holds them, not compressed.
     :param at: where the first of them starts.
     :param end: the offset after the last.
-    :param change: what to change in each.
+    :param change: gives the new headers of a record by its old ones.
     :param current: the slice that it begins in.
     :raises ProtocolError: when they are not records.
     """
@@ -47,7 +48,7 @@ def change_headers(buffer: bytes, at: int, end: int, change: HeaderChange, curre
             raise misfit(size, end - at)
         _, _, count, headers_at = read_fields(buffer, at, at + size)
         old = read_headers(buffer, headers_at, at + size, count)
-        new = change.apply(old)
+        new = change(old)
         count_at = headers_at - len(_varint(count))
         record = bytearray(buffer[at:count_at]) + _varint(len(new))
         for name, value in new:
@@ -67,9 +68,11 @@ def rebuilt(frame: bytes, batch: Batch, records: bytes) -> bytes:
     :param batch: its header.
     :param records: as many as before, not compressed.
     """
-    codec = batch.attributes & COMPRESSION_MASK
-    packed = pyarrow.compress(records, codec=_CODECS[codec], asbytes=True) if codec else records
-    new = bytearray(frame[batch.offset : batch.offset + BATCH_OVERHEAD]) + packed
+    if codec := batch.attributes & COMPRESSION_MASK:
+        import pyarrow  # loaded by then, as the batch had to be unpacked
+
+        records = pyarrow.compress(records, codec=_CODECS[codec], asbytes=True)
+    new = bytearray(frame[batch.offset : batch.offset + BATCH_OVERHEAD]) + records
     _pack_i32(new, _LENGTH_AT, len(new) - LOG_OVERHEAD)
     _pack_u32(new, _CRC_AT, crc32c(bytes(memoryview(new)[_COVERED_AT:])))
     return bytes(new)

@@ -1,15 +1,16 @@
 """Reads records of a batch as messages, for policies that look at headers, keys, schemas or values."""
 
 import struct
-from collections.abc import Collection
-from typing import Final
+from typing import Final, TypeAlias
 
-from sluicegate.model import Headers, Message, Part
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.record_walk import HEADER, LOOK, Slice, misfit
 from sluicegate_kafka.codec.records import MAX_HEADERS, SMALLEST_RECORD, read_varint
 from sluicegate_kafka.codec.slices import Slices, guarded_slices
 
+Headers: TypeAlias = tuple[tuple[str, bytes], ...]
+Message: TypeAlias = tuple[Headers, bytes | None, bytes]
+"""Headers, key and value; a null value is empty."""
 _VARINT_FLAG = 0x80
 _SCHEMA_HEADERS: Final = ("apicurio.value.contentId", "apicurio.value.globalId", "__value_schema_id")
 """Headers in which serializers of Apicurio and Confluent name the schema, if they are set to do so."""
@@ -21,7 +22,7 @@ _long_id_of = struct.Struct(">xq").unpack_from
 
 @guarded_slices
 def read_messages(
-    buffer: bytes, at: int, end: int, claimed: int, parts: Collection[Part], current: Slice
+    buffer: bytes, at: int, end: int, claimed: int, current: Slice, *, with_headers: bool
 ) -> Slices[list[Message]]:
     """Read all records between two offsets.
 
@@ -29,11 +30,10 @@ def read_messages(
     :param at: where the first of them starts.
     :param end: the offset after the last.
     :param claimed: how many there are by the header of their batch.
-    :param parts: what to read of each.
     :param current: the slice that it begins in.
+    :param with_headers: False to leave headers unread, as they take most of the time.
     :raises ProtocolError: when they are not records, or not as many as claimed.
     """
-    needs_headers = Part.HEADERS in parts or Part.SCHEMA in parts
     messages: list[Message] = []
     while at < end:
         if current.left <= 0:
@@ -45,23 +45,14 @@ def read_messages(
             raise ProtocolError(f"more records in a batch than the {claimed} that it claims")
         key, value, count, headers_at = read_fields(buffer, at, at + size)
         headers: Headers = ()
-        if needs_headers or not count:
+        if with_headers or not count:
             headers = read_headers(buffer, headers_at, at + size, count)
-        messages.append(_message(headers, key, value, parts))
+        messages.append((headers, key, value))
         current.left -= LOOK + HEADER * count
         at += size
     if len(messages) != claimed:
         raise ProtocolError(f"{len(messages)} records in a batch that claims {claimed}")
     return messages
-
-
-def _message(headers: Headers, key: bytes | None, value: bytes, parts: Collection[Part]) -> Message:
-    return Message(
-        headers if Part.HEADERS in parts else (),
-        key if Part.KEY in parts else None,
-        schema_of(headers, value) if Part.SCHEMA in parts else "",
-        value if Part.VALUE in parts else b"",
-    )
 
 
 def schema_of(headers: Headers, value: bytes) -> str:

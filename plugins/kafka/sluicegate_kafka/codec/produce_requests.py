@@ -1,11 +1,9 @@
 """Produce requests, read in place: this is the hot path."""
 
 import struct
-from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sluicegate.model import Message
 from sluicegate_kafka.codec.api_keys import READ, ApiKey, check_version
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
@@ -41,14 +39,6 @@ class Inspected(NamedTuple):
     """Why a batch could not be unpacked, or is not what its header says; empty if all is well."""
 
 
-class Contents(NamedTuple):
-    """The messages of one topic, where policies read them."""
-
-    messages: Sequence[Message]
-    problem: str
-    """Why they cannot be read; empty if they can."""
-
-
 class ProduceTopic(NamedTuple):
     """One topic of a Produce request."""
 
@@ -76,8 +66,8 @@ class ProduceTopic(NamedTuple):
     """Producer ids of further producers with batches in it; -1 for those without an id."""
     inspected: Inspected | None
     """How large its messages are; None where that was not measured."""
-    contents: Contents | None
-    """Its messages; None where no policy reads them."""
+    contents: Any
+    """What policies have read of its messages; None where none does."""
 
 
 class ProduceRequest(NamedTuple):

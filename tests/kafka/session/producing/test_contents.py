@@ -7,8 +7,10 @@ from tests.kafka.session.messages import outcome, produce, produced, topics_of
 from tests.kafka.session.producing.test_inspecting import inspect, loaded
 from tests.kafka.session.wire import SECOND, Bench, Wire
 
-from sluicegate.model import PolicyValue
-from sluicegate_kafka.session.producing import reading
+from sluicegate.engine.check import Check
+from sluicegate.hooks import hookimpl
+from sluicegate.model import Message, OperationKind, Part, PolicyValue
+from sluicegate_kafka.session.producing import contents
 
 __all__ = ["loaded"]
 
@@ -104,13 +106,13 @@ def test_a_topic_that_nobody_reads_is_not_parsed(monkeypatch: pytest.MonkeyPatch
     def never(*args: object) -> None:
         raise AssertionError("it was parsed")
 
-    monkeypatch.setattr(reading, "read_messages", never)
+    monkeypatch.setattr(contents, "read_messages", never)
     wire = reading_wire(max_publish_rate=1_000)
     assert len(send(wire, built([TRACED]))) == 1
 
 
 def test_more_messages_than_are_read_at_most_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_MESSAGES", 4)
+    monkeypatch.setattr(contents, "MAX_MESSAGES", 4)
     wire = reading_wire(required_headers="trace")
     assert send(wire, built([TRACED] * 5)) == []
     ((code, text),) = outcome(wire.answered()[0]).values()
@@ -134,3 +136,28 @@ def test_memory_of_messages_is_given_back() -> None:
     wire = reading_wire(required_headers="trace", remove_headers="trace")
     send(wire, packed_batch(built([TRACED] * 100), "gzip"))
     assert wire.shared.budget.used == 0
+
+
+@pytest.mark.parametrize("part", list(Part))
+def test_only_what_is_asked_for_is_kept(part: Part) -> None:
+    seen: list[Message] = []
+
+    class Seeing:
+        @hookimpl
+        def sluicegate_policy_checks(self) -> list[Check]:
+            return [
+                Check(
+                    "seeing", (OperationKind.PUBLISH,), lambda op, _: seen.extend(op.contents), reads={part}
+                )
+            ]
+
+    wire = Wire(Bench({}, [Seeing()]))
+    send(wire, built([(b"k", b"\0\0\0\0\x11v", [("a", b"1")])]))
+    (message,) = seen
+    kept = {
+        Part.HEADERS: bool(message.headers),
+        Part.KEY: message.key is not None,
+        Part.SCHEMA: bool(message.schema),
+        Part.VALUE: bool(message.value),
+    }
+    assert kept == {each: each is part for each in Part}

@@ -28,8 +28,8 @@ from sluicegate_kafka.codec.produce_responses import (
     unauthorized,
 )
 from sluicegate_kafka.events import KafkaEvent
+from sluicegate_kafka.session.producing.contents import Reading
 from sluicegate_kafka.session.producing.inspecting import NotNowError
-from sluicegate_kafka.session.producing.reading import Reading
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.outcomes import Answer, Expected
 from sluicegate_kafka.session.shared.refusals import produce_code

@@ -18,7 +18,6 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import RequestHead
 from sluicegate_kafka.codec.primitives import with_length
 from sluicegate_kafka.codec.produce_requests import (
-    Contents,
     ProduceRequest,
     ProduceTopic,
     scan_plain,
@@ -31,9 +30,9 @@ from sluicegate_kafka.codec.produce_responses import (
 )
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.events import KafkaEvent
+from sluicegate_kafka.session.producing.contents import Contents, Reading
 from sluicegate_kafka.session.producing.exchange import Appends, Exchange, Unheard, awaited_appends
 from sluicegate_kafka.session.producing.inspecting import NotNowError, refuse_for_now
-from sluicegate_kafka.session.producing.reading import Reading
 from sluicegate_kafka.session.producing.repeated import Attached, Repeated, is_repeatable
 from sluicegate_kafka.session.requests.connection import (
     TOPIC_BYTES,

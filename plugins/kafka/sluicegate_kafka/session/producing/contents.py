@@ -1,19 +1,29 @@
 """What policies want to know of the records of requests: sizes and messages; and other headers for them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
-from sluicegate.model import HeaderChange, Message, Part
+from sluicegate.model import HeaderChange, Headers, Message, Part
 from sluicegate.sessions.work import Turn, Work
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.header_changes import change_headers, rebuilt
-from sluicegate_kafka.codec.message_reading import read_messages
-from sluicegate_kafka.codec.produce_requests import Contents, Inspected, ProduceRequest, ProduceTopic
+from sluicegate_kafka.codec.message_reading import read_messages, schema_of
+from sluicegate_kafka.codec.produce_requests import Inspected, ProduceRequest, ProduceTopic
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.records import Batch, iter_batches
 from sluicegate_kafka.codec.slices import at_once
 from sluicegate_kafka.session.producing.inspecting import Inspection, Measuring
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.shared.shared import Shared
+
+
+class Contents(NamedTuple):
+    """The messages of one topic, where policies read them."""
+
+    messages: Sequence[Message]
+    problem: str
+    """Why they cannot be read; empty if they can."""
+
 
 MAX_MESSAGES = 20_000
 """Messages of one topic in a request that are read: twice as many as librdkafka puts into a batch."""
@@ -91,7 +101,7 @@ class Reading:
                 for batch in iter_batches(topic.frame, *span):
                     buffer, begin, stop = yield from inspection.plain(topic.frame, batch)
                     measuring.need(measuring.nbytes + 2 * (stop - begin))
-                    records = yield from change_headers(buffer, begin, stop, change, measuring.slice)
+                    records = yield from change_headers(buffer, begin, stop, change.apply, measuring.slice)
                     record_set += rebuilt(topic.frame, batch, records)
                 changed.append(bytes(record_set))
         finally:
@@ -108,16 +118,27 @@ def _read_contents(inspection: Inspection, topic: ProduceTopic, parts: Collectio
         return Contents((), f"{topic.messages} in one request, of which at most {MAX_MESSAGES} are read")
     messages: list[Message] = []
     measuring = inspection.measuring
+    with_headers = Part.HEADERS in parts or Part.SCHEMA in parts
     try:
         for batch in _batches(topic):
             buffer, begin, stop = yield from inspection.plain(topic.frame, batch)
             measuring.need(measuring.nbytes + stop - begin + _MESSAGE_BYTES * batch.record_count)
             count, current = batch.record_count, measuring.slice
-            messages += yield from read_messages(buffer, begin, stop, count, parts, current)
+            read = yield from read_messages(buffer, begin, stop, count, current, with_headers=with_headers)
+            messages += [_message(*each, parts) for each in read]
     except ProtocolError as error:
         inspection.allowance.use_up()
         return Contents((), error.reason)
     return Contents(messages, "")
+
+
+def _message(headers: Headers, key: bytes | None, value: bytes, parts: Collection[Part]) -> Message:
+    return Message(
+        headers if Part.HEADERS in parts else (),
+        key if Part.KEY in parts else None,
+        schema_of(headers, value) if Part.SCHEMA in parts else "",
+        value if Part.VALUE in parts else b"",
+    )
 
 
 def _batches(topic: ProduceTopic) -> Iterator[Batch]:
