@@ -6,7 +6,15 @@ from tests.policies.lab import PolicyLab, publish, verdict
 
 from sluicegate.config.fields import PolicyFields
 from sluicegate.engine.delivery_time import DelayRule
-from sluicegate.model import Action, Operation, Outcome, PolicyValue
+from sluicegate.model import (
+    Action,
+    EffectivePolicies,
+    Operation,
+    Outcome,
+    Part,
+    PolicyValue,
+    TopicName,
+)
 from sluicegate.policies.delay import DelayPolicies
 
 HOUR_MS = 3_600_000
@@ -140,3 +148,30 @@ def test_delays_go_up_to_a_hundred_years(name: str) -> None:
     for value in (3_155_760_000_001, "36526d", 2**63, -1, 1.5, "later"):
         with pytest.raises(ValidationError):
             fields.parse(name, value)
+
+
+def test_a_header_is_a_rule_of_the_gate(lab: PolicyLab) -> None:
+    gate = lab.gate({"delay_header": "when"})
+
+    assert gate.header_delay == DelayRule(0, HOUR_MS, header="when")
+    assert gate.reads == {Part.HEADERS}
+    assert lab.gate({"delay_header": ""}).reads == frozenset()
+    assert lab.gate({"delay_header": "when", "fixed_delivery_delay": 5}).header_delay is None
+
+
+def test_a_rule_of_a_plugin_has_headers_read() -> None:
+    class Plugin:
+        def sluicegate_delay_rule(self, topic: TopicName, policies: EffectivePolicies) -> DelayRule:
+            return DelayRule(0, header="mine")
+
+    lab = PolicyLab()
+    lab.plugins = [Plugin()]
+    assert lab.gate({}).reads == {Part.HEADERS}
+
+
+@pytest.mark.parametrize("header", ["x" * 257, 7])
+def test_a_header_has_a_usable_name(header: object) -> None:
+    with pytest.raises(ValidationError):
+        DelayPolicies.model_validate({"delay_header": header})
+    with pytest.raises(ValueError, match="expected the name of one"):
+        DelayRule(0, header=7)  # type: ignore[arg-type]

@@ -50,6 +50,7 @@ FIELDS = {
     "connection_rate_limit",
     "fixed_delivery_delay",
     "max_delivery_delay",
+    "delay_header",
     "delayed_delivery_active",
     "delayed_delivery_tick_time",
     "delay_clock",

@@ -1,11 +1,20 @@
 """When a message may be delivered: after a fixed delay, or as its producer requested."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
+from sluicegate.model import Message
 from sluicegate.model.policy import MAX_DELAY_MS
 
 _MAX_FIRST_SEEN = 100_000
+_LEAST_TIME_MS = 10**11
+"""From here on a bare number is a time, the first in March 1973; a smaller one is a delay."""
+_HEADER = re.compile(rb"([0-9]{1,15})(ms|s|m|min|h|d)?")
+_UNITS = {b"ms": 1, b"s": 1_000, b"m": 60_000, b"min": 60_000, b"h": 3_600_000, b"d": 86_400_000}
+_SHOWN = 40
+"""Bytes of a malformed header that its refusal shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +33,9 @@ class DelayRule:
     """How exactly the broker keeps to a delivery time, in ms; 0 if no policy says."""
     max_behind_ms: int = 5_000
     """How long before its arrival a message may be stamped before its time stamp is no longer believed."""
+    header: str = ""
+    """Name of the header by which a message says when it is to be delivered; empty for none. A fixed delay
+    overrides it."""
 
     def __post_init__(self) -> None:
         """Refuse times by which no delivery can be computed.
@@ -35,6 +47,8 @@ class DelayRule:
                 raise ValueError(f"a DelayRule has {ms!r}, expected milliseconds as an int of 0 or more")
         if self.clock not in ("publish_time", "receive_time"):
             raise ValueError(f"a DelayRule has clock {self.clock!r}, expected publish_time or receive_time")
+        if not isinstance(self.header, str):
+            raise ValueError(f"a DelayRule has header {self.header!r}, expected the name of one")
 
 
 UNKNOWN: Final = -1
@@ -87,3 +101,43 @@ def asked_ms(deliver_at_ms: int, now_ms: int) -> int:
     :param now_ms: the wall clock, in ms.
     """
     return max(0, deliver_at_ms - now_ms)
+
+
+class DeliveryTime(NamedTuple):
+    """When a message is to be delivered, as its header says."""
+
+    ms: int
+    is_delay: bool
+    """True if it counts from when the message was published, False if from 1970."""
+
+    def at_ms(self, published_ms: int) -> int:
+        """The time of delivery, in ms of the wall clock."""
+        return published_ms + self.ms if self.is_delay else self.ms
+
+
+def delivery_by_header(messages: Iterable[Message], name: str) -> DeliveryTime | None:
+    """The delivery time that a header of all these messages says; None if none has that header.
+
+    Brokers deliver a batch as a whole, so its messages have to agree.
+
+    :param messages: one, or a batch.
+    :param name: of the header.
+    :raises ValueError: if a header is malformed, or they differ.
+    """
+    values = {dict(message.headers).get(name) for message in messages}  # of several, clients show the last
+    if len(values) > 1:
+        raise ValueError("the messages of a batch differ in it, so disable batching in the producer")
+    value = next(iter(values), None)
+    return None if value is None else _delivery_time(value)
+
+
+def _delivery_time(value: bytes) -> DeliveryTime:
+    match = _HEADER.fullmatch(value)
+    if match is not None:
+        ms = int(match[1]) * _UNITS[match[2] or b"ms"]
+        if not match[2] and ms >= _LEAST_TIME_MS:
+            return DeliveryTime(ms, is_delay=False)
+        if ms <= MAX_DELAY_MS:
+            return DeliveryTime(ms, is_delay=True)
+    shown = value[:_SHOWN].decode(errors="backslashreplace")
+    raise ValueError(f"{shown!r} is neither milliseconds since 1970 nor a delay such as 30s")

@@ -74,6 +74,7 @@ class Gate:
         "_third",
         "delay",
         "exempt",
+        "header_delay",
         "max_delay_ms",
         "policies",
         "reads",
@@ -103,6 +104,8 @@ class Gate:
         """The topic's fixed delay; None if producers choose the delivery time."""
         self.max_delay_ms = delay.max_ms if delay is not None and self.delay is None else 0
         """Longest delay that producers may request; if it is not 0, operations must set `delay_ms`."""
+        self.header_delay = delay if delay is not None and delay.header and self.delay is None else None
+        """The rule of a topic whose messages say in a header when they are delivered."""
         self.exempt = exempt
         self.seen_ops = 0
         """Operations of the state when the cache last checked, to find unused gates."""
@@ -117,10 +120,8 @@ class Gate:
             )
             for check in ordered
         ]
-        self.reads = frozenset(
-            Part(part) for check in ordered if OperationKind.PUBLISH in check.kinds for part in check.reads
-        )
-        """Parts of published messages that checks read; if any, sessions set `Operation.contents`."""
+        self.reads = _parts_read(checks, self.header_delay)
+        """Parts of published messages that are read; if any, sessions set `Operation.contents`."""
         self._entries = tuple(
             tuple(entry for entry in compiled if kind in entry.check.kinds) for kind in OperationKind
         )
@@ -424,6 +425,11 @@ def allowed(decision: Decision | None) -> Decision | None:
     """Turn a decision that lets an operation pass as it is into None."""
     passes = decision is None or (decision.action is Action.REWRITE and decision.headers is UNCHANGED)
     return None if passes else decision
+
+
+def _parts_read(checks: Sequence[Check], header_delay: DelayRule | None) -> frozenset[Part]:
+    parts = {part for check in checks if OperationKind.PUBLISH in check.kinds for part in check.reads}
+    return frozenset(map(Part, parts | {Part.HEADERS} if header_delay is not None else parts))
 
 
 def _joined(first: Decision, second: Decision) -> Decision:

@@ -119,6 +119,14 @@ def content(topic: str, schema: str, allowed: Sequence[str]) -> str:
     )
 
 
+def delay_header(topic: str, name: str, problem: str) -> str:
+    """A message does not say when it is to be delivered."""
+    return (
+        f"A message for topic {topic} has a header {name} by which it cannot be delivered: {problem}. "
+        "Policy delay_header reads it."
+    )
+
+
 def unacked(topic: str, subscription: str, current: int, limit: float) -> str:
     """A consumer has too many messages that it has not acknowledged."""
     return (

@@ -9,20 +9,21 @@ from sluicegate.config import Delay, Duration, PolicyModel
 from sluicegate.config.asking import only_with
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, Stage
-from sluicegate.engine.delivery_time import DelayRule
+from sluicegate.engine.delivery_time import DelayRule, delivery_by_header
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import hookimpl
-from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, TopicName
+from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, Part, TopicName
 from sluicegate.policies.stopping import rejected
 
 FIXED_DELAY = "fixed_delivery_delay"
 MAX_DELAY = "max_delivery_delay"
+DELAY_HEADER = "delay_header"
 ACTIVE = "delayed_delivery_active"
 TICK_TIME = "delayed_delivery_tick_time"
 DELAY_CLOCK = "delay_clock"
 TIMESTAMP_AHEAD = "max_timestamp_ahead"
 TIMESTAMP_BEHIND = "max_timestamp_behind"
-_DELAYS = (FIXED_DELAY, MAX_DELAY)
+_DELAYS = (FIXED_DELAY, MAX_DELAY, DELAY_HEADER)
 DEFAULT_AHEAD_MS = 3_600_000
 DEFAULT_BEHIND_MS = 5_000
 """As a producer with an old time stamp skips that much of a delay that it must not override (PIP-437)."""
@@ -38,7 +39,7 @@ class DelayPolicies(PolicyModel):
     parameters: ClassVar[frozenset[str]] = frozenset(
         {ACTIVE, TICK_TIME, DELAY_CLOCK, TIMESTAMP_AHEAD, TIMESTAMP_BEHIND}
     )
-    whole_topic: ClassVar[frozenset[str]] = frozenset({FIXED_DELAY})
+    whole_topic: ClassVar[frozenset[str]] = frozenset({FIXED_DELAY, DELAY_HEADER})
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
         DELAY_CLOCK: "publish_time",
         TIMESTAMP_AHEAD: DEFAULT_AHEAD_MS,
@@ -51,6 +52,10 @@ class DelayPolicies(PolicyModel):
     max_delivery_delay: Delay | None = None
     """Longest delay that a producer can request; messages with a longer one are refused. 0 is unlimited.
     Without effect while a fixed delay is set."""
+    delay_header: Annotated[str, Field(max_length=256, strict=True)] | None = None
+    """Name of a header that says when a message is delivered: milliseconds since 1970, or a delay such as
+    `30s` (units ms, s, m, h, d; ms without one, below 100,000,000,000). It takes precedence over the client's
+    delay, and max_delivery_delay limits it. Without effect while a fixed delay is set; empty for none."""
     delayed_delivery_active: Annotated[bool, Field(strict=True)] | None = None
     """Whether the broker itself can delay deliveries; true if unset. If false, the gateway holds back
     messages with a fixed delay."""
@@ -77,7 +82,8 @@ def sluicegate_policy_model() -> type[PolicyModel]:
 def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> DelayRule | None:
     """Create the rule of a topic with a delay. An observe-only fixed delay is not applied."""
     fixed_ms, max_ms = _applied_fixed_ms(policies), int(policies.number(MAX_DELAY))
-    if fixed_ms == max_ms == 0:
+    header = "" if policies.observes(DELAY_HEADER) else policies.text(DELAY_HEADER, "")
+    if fixed_ms == max_ms == 0 and not header:
         return None
     received = policies.text(DELAY_CLOCK, "publish_time") == "receive_time"
     return DelayRule(
@@ -87,6 +93,7 @@ def sluicegate_delay_rule(topic: TopicName, policies: EffectivePolicies) -> Dela
         max_ms=max_ms,
         tick_ms=int(policies.number(TICK_TIME)),
         max_behind_ms=_ms(policies, TIMESTAMP_BEHIND, DEFAULT_BEHIND_MS),
+        header=header,
     )
 
 
@@ -98,9 +105,10 @@ def sluicegate_policy_checks(
     """Refuse messages whose delivery time exceeds the topic's limits."""
     if _applied_fixed_ms(policies):
         return [_timestamp_check(topic, policies)]
-    if policies.number(MAX_DELAY):
-        return [_max_check(policies)]
-    return []
+    checks = [_max_check(policies)] if policies.number(MAX_DELAY) else []
+    if name := policies.text(DELAY_HEADER, ""):
+        checks.append(_header_check(topic, policies, name))
+    return checks
 
 
 def _timestamp_check(topic: TopicName, policies: EffectivePolicies) -> Check:
@@ -124,6 +132,19 @@ def _max_check(policies: EffectivePolicies) -> Check:
         return rejected(policies, MAX_DELAY, texts.delivery_delay(limit_ms), op.delay_ms, limit_ms)
 
     return Check(MAX_DELAY, (OperationKind.PUBLISH,), check, Stage.SIZE)
+
+
+def _header_check(topic: TopicName, policies: EffectivePolicies, name: str) -> Check:
+    def check(op: Operation, now_ns: int) -> Decision | None:
+        try:
+            delivery_by_header(op.contents, name)
+        except ValueError as error:
+            return rejected(policies, DELAY_HEADER, texts.delay_header(topic.full, name, str(error)))
+        return None
+
+    return Check(
+        DELAY_HEADER, (OperationKind.PUBLISH,), check, Stage.CUSTOM, fail_open=False, reads=(Part.HEADERS,)
+    )
 
 
 def _applied_fixed_ms(policies: EffectivePolicies) -> int:
