@@ -5,7 +5,7 @@ Parsing goes through protobuf here: for six fields its C code is faster than var
 
 import struct
 from collections.abc import Generator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import google_crc32c
 from google.protobuf.message import DecodeError
@@ -18,6 +18,7 @@ from sluicegate_pulsar.codec.sends import SendHead, parts_of
 from sluicegate_pulsar.codec.varints import fields, write_uvarint
 
 Buffer: TypeAlias = bytes | memoryview
+Result = TypeVar("Result")
 
 _DELIVER_AT: Final = 19
 _DELIVER_AT_TAG = bytes((0x98, 0x01))
@@ -51,10 +52,11 @@ _parse_single = SingleMessageMetadata.FromString
 class MetadataHead:
     """What the gateway reads of an entry's metadata; rarely needed fields are read on demand."""
 
-    __slots__ = ("_metadata", "is_chunk", "publish_time")
+    __slots__ = ("is_chunk", "parsed", "publish_time")
 
     def __init__(self, metadata: MessageMetadata) -> None:
-        self._metadata = metadata
+        self.parsed = metadata
+        """All of it; not to be changed."""
         self.publish_time: int = metadata.publish_time
         """When the client published it, ms since the epoch; at most 2**64 - 1."""
         self.is_chunk: bool = metadata.num_chunks_from_msg > 1
@@ -63,55 +65,55 @@ class MetadataHead:
     @property
     def deliver_at(self) -> int | None:
         """The delivery time that the client asks for, ms since the epoch, of any sign; None if unset."""
-        metadata = self._metadata
+        metadata = self.parsed
         return metadata.deliver_at_time if metadata.HasField("deliver_at_time") else None
 
     @property
     def is_batch(self) -> bool:
         """True if the payload is a batch, even of one message."""
-        return self._metadata.HasField("num_messages_in_batch")
+        return self.parsed.HasField("num_messages_in_batch")
 
     @property
     def num_messages_in_batch(self) -> int:
         """Messages in the entry, never below 1."""
-        return max(self._metadata.num_messages_in_batch, 1)
+        return max(self.parsed.num_messages_in_batch, 1)
 
     @property
     def compression(self) -> int:
         """A value of MessageMetadata.CompressionType; may be an unknown one."""
-        return self._metadata.compression
+        return self.parsed.compression
 
     @property
     def is_encrypted(self) -> bool:
         """True if the payload is encrypted."""
-        return bool(self._metadata.encryption_keys)
+        return bool(self.parsed.encryption_keys)
 
     @property
     def chunk_id(self) -> int | None:
         """The index of the chunk in its message, from 0; None if it is no chunk."""
-        metadata = self._metadata
+        metadata = self.parsed
         return metadata.chunk_id if metadata.HasField("chunk_id") else None
 
     @property
     def chunks(self) -> int:
         """How many pieces its message has; 0 if it is no piece."""
-        return self._metadata.num_chunks_from_msg
+        return self.parsed.num_chunks_from_msg
 
     @property
     def is_last_chunk(self) -> bool:
         """True for the chunk that completes its message, and for an unchunked message."""
-        metadata = self._metadata
+        metadata = self.parsed
         return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
 
     @property
     def total_chunk_size(self) -> int:
         """Bytes of the whole chunked message; 0 if it is no chunk."""
-        return self._metadata.total_chunk_msg_size
+        return self.parsed.total_chunk_msg_size
 
     @property
     def uuid(self) -> str:
         """The id that the chunks of a message share; empty if it is no chunk."""
-        text: str | bytes = self._metadata.uuid
+        text: str | bytes = self.parsed.uuid
         # protobuf hands out bytes where a text is not UTF-8
         return text if isinstance(text, str) else text.decode(errors="backslashreplace")
 
@@ -120,7 +122,7 @@ class MetadataHead:
 
         :raises ProtocolError: when it is larger; up to `MANY` are always believed.
         """
-        metadata = self._metadata
+        metadata = self.parsed
         claimed = metadata.num_messages_in_batch
         most = min(payload_size * _EXPANDS.get(metadata.compression, _UNPACKED_BYTES), _UNPACKED_BYTES)
         most_messages = max(payload_size, min(metadata.uncompressed_size, most)) // _LEAST_MESSAGE_BYTES
@@ -282,7 +284,9 @@ def largest_message(data: bytes, parts: Parts, head: MetadataHead, limit: int = 
         return Measured(stop - at, 0)
     largest = walked = 0
     for _ in range(head.num_messages_in_batch):
-        size, at = _single_message(data, at, stop)
+        single, at = single_message(data, at, stop)
+        size = single.payload_size
+        at += size
         largest = max(largest, size)
         walked += 1
         if limit and (largest > limit or stop - at <= limit):
@@ -294,18 +298,24 @@ def largest_message(data: bytes, parts: Parts, head: MetadataHead, limit: int = 
     return Measured(largest, walked)
 
 
-def at_once(slices: Measuring) -> Measured:
+def at_once(slices: Generator[Any, Any, Result]) -> Result:
     """Run all slices without a pause."""
     while True:
         try:
             next(slices)
         except StopIteration as ended:
-            measured: Measured = ended.value
-            return measured
+            result: Result = ended.value
+            return result
 
 
-def _single_message(data: bytes, at: int, stop: int) -> tuple[int, int]:
-    """Payload bytes of one message of a batch, and the offset after it."""
+def single_message(data: bytes, at: int, stop: int) -> tuple[SingleMessageMetadata, int]:
+    """The metadata of one message of a batch, and the offset of its payload, which is there.
+
+    :param data: a buffer that holds the payload of the batch.
+    :param at: where the message starts.
+    :param stop: where the payload of the batch stops.
+    :raises ProtocolError: when the message reaches past that.
+    """
     start = at + 4
     if start > stop:
         raise ProtocolError(f"a batch that ends {stop - at} bytes into the size of a message's metadata")
@@ -316,7 +326,6 @@ def _single_message(data: bytes, at: int, stop: int) -> tuple[int, int]:
         single = _parse_single(data[start:end])
     except DecodeError as error:
         raise ProtocolError(f"a message's metadata that cannot be read: {error}") from error
-    size = single.payload_size
-    if not 0 <= size <= stop - end:
-        raise ProtocolError(f"a message of {size} bytes where {stop - end} remain")
-    return size, end + size
+    if not 0 <= single.payload_size <= stop - end:
+        raise ProtocolError(f"a message of {single.payload_size} bytes where {stop - end} remain")
+    return single, end
