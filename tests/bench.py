@@ -36,12 +36,14 @@ class Bench:
     ) -> None:
         self.name_of: Callable[[str], TopicName] = lambda topic: TopicName(topic, "default")
         """What a topic's name says."""
+        self.faults = GateFaults()
+        """Of the policies' checks."""
         self._compiler = GateCompiler(
             plugins_of(plugins),
             lambda topic: self.name_of(topic),
             PolicySet(0),
             NullSink(),
-            GateFaults(),
+            self.faults,
             slow_ms=0,
         )
         self.gates = self._compiler.gates

@@ -31,7 +31,7 @@ class PulsarEvent(CountedEvent):
     DISPATCH_DROPPED = "dispatch_dropped", "A message of a non-persistent topic was dropped."
     FIXED_DELAY_REFUSED = (
         "fixed_delay_refused",
-        "The broker refused a message, as its fixed delay is longer than the broker allows.",
+        "The broker refused a message, as its delay by policy is longer than the broker allows.",
     )
     PRODUCER_HOLD_TIMED_OUT = (
         "producer_hold_timed_out",

@@ -1,8 +1,10 @@
 """One Pulsar cluster behind the gateway: its listeners, sessions, and the gateway's own requests."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from sluicegate.broker import BaseFront, Listener, Services
@@ -17,6 +19,7 @@ from sluicegate_pulsar.codec.frames import frame_of
 from sluicegate_pulsar.config import PulsarConfig
 from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.names import topic_name
+from sluicegate_pulsar.session.producers.repacking import Repacking
 from sluicegate_pulsar.session.session import PulsarSession
 from sluicegate_pulsar.session.shared.shared import Shared
 from sluicegate_pulsar.session.shared.subscriptions import ListSubscriptions
@@ -51,6 +54,7 @@ class PulsarFront(BaseFront):
         self._asks_again = False
         """True if the last request for their delay settings failed."""
         self._long_delays = LongDelays()
+        self._repackers = ThreadPoolExecutor(1, "sluicegate-repack")
 
     async def start(self, services: Services) -> None:
         """Listen."""
@@ -131,8 +135,11 @@ class PulsarFront(BaseFront):
 
     async def answer(self, question: object) -> object:
         """Answer a session's question; an API that does not respond counts as an answer too."""
+        if isinstance(question, Repacking):
+            await asyncio.get_running_loop().run_in_executor(self._repackers, question.run)
+            return None
         if not isinstance(question, ListSubscriptions):
-            raise TypeError(f"expected a ListSubscriptions question, got {question!r}")
+            raise TypeError(f"expected ListSubscriptions or a Repacking, got {question!r}")
         await self._asked.ask(question.topic, partial(self._list_subscriptions, question.topic))
         return None
 
@@ -187,3 +194,4 @@ class PulsarFront(BaseFront):
     async def stop(self) -> None:
         """End the gateway's own requests."""
         self._asked.cancel()
+        self._repackers.shutdown(wait=False, cancel_futures=True)

@@ -1,6 +1,6 @@
 """A Pulsar session between a client and a broker that tests play, frame by frame."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from tests.bench import SECOND, START
 from tests.bench import Bench as AnyBench
@@ -21,8 +21,14 @@ __all__ = ["SECOND", "START", "Bench", "Wire"]
 class Bench(AnyBench):
     """Services whose policies know Pulsar's topic names."""
 
-    def __init__(self, options: Mapping[str, PolicyValue] | None = None, /, **policies: PolicyValue) -> None:
-        super().__init__(options, **policies)
+    def __init__(
+        self,
+        options: Mapping[str, PolicyValue] | None = None,
+        plugins: Iterable[object] = (),
+        /,
+        **policies: PolicyValue,
+    ) -> None:
+        super().__init__(options, plugins, **policies)
         self.name_of = topic_name
 
 

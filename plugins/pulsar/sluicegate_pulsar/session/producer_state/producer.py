@@ -99,6 +99,7 @@ class Producer:
         self.is_plain = not (
             self.gate.delay is not None
             or self.gate.max_delay_ms > 0
+            or self.gate.reads
             or self.queue
             or self.chunking.is_under_way
             or self.lifecycle.state not in _PLAIN

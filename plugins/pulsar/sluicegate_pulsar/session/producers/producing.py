@@ -16,9 +16,10 @@ from sluicegate_pulsar.codec.sends import head_of, send_fields
 from sluicegate_pulsar.events import PulsarClose, PulsarEvent
 from sluicegate_pulsar.session.producer_state.lifecycle import State
 from sluicegate_pulsar.session.producer_state.producer import Producer
+from sluicegate_pulsar.session.producer_state.sent import sent_of
 from sluicegate_pulsar.session.producers.attaching import Attaching
 from sluicegate_pulsar.session.producers.producers import Producers
-from sluicegate_pulsar.session.producers.publishing import Publishing, sent_of
+from sluicegate_pulsar.session.producers.publishing import Publishing
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, Handler

@@ -10,7 +10,6 @@ connection is still read.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from sluicegate.broker import Buffer, ToUpstream
 from sluicegate.engine.delivery_time import asked_ms, due_ms
@@ -19,25 +18,23 @@ from sluicegate.model import Action, Decision
 from sluicegate.sessions.work import TURN, Turn, Until, Work
 from sluicegate_pulsar.codec.errors import ChecksumMismatchError
 from sluicegate_pulsar.codec.frames import parse_command
-from sluicegate_pulsar.codec.metadata import (
-    MESSAGES_PER_SLICE,
-    Measured,
-    Measuring,
-    MetadataHead,
-    at_once,
-    largest_message,
-    read_composed,
-    with_deliver_at,
-)
+from sluicegate_pulsar.codec.metadata import MetadataHead, at_once, read_composed, with_deliver_at
 from sluicegate_pulsar.codec.own_frames import no_receipt, send_error, success
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
-from sluicegate_pulsar.codec.sends import SendHead, parts_of, read_send
+from sluicegate_pulsar.codec.sends import SendHead, parts_of
 from sluicegate_pulsar.events import PulsarEvent
 from sluicegate_pulsar.session.producer_state.assembly import Kept, Refusal
 from sluicegate_pulsar.session.producer_state.chunks import key_of
 from sluicegate_pulsar.session.producer_state.lifecycle import State
 from sluicegate_pulsar.session.producer_state.producer import Producer
+from sluicegate_pulsar.session.producer_state.sent import (
+    NOT_EXAMINED,
+    Changed,
+    Examined,
+    Sent,
+)
 from sluicegate_pulsar.session.producers.assembling import Assembling
+from sluicegate_pulsar.session.producers.examining import Examining, holds_up
 from sluicegate_pulsar.session.producers.publish_queues import PublishQueues
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection
@@ -52,27 +49,6 @@ DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
 DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
 
 
-class Sent(NamedTuple):
-    """A SEND in the buffer that it was read from; its fields are the arguments of what reads more of it."""
-
-    data: bytes
-    start: int
-    stop: int
-    head: SendHead
-
-    @classmethod
-    def whole(cls, frame: bytes) -> "Sent":
-        """A frame that has a buffer of its own."""
-        return cls(frame, 0, len(frame), read_send(frame, 0, len(frame)))
-
-    def copy(self) -> bytes:
-        """The frame apart from its buffer."""
-        return self.data[self.start : self.stop]
-
-
-sent_of = partial(tuple.__new__, Sent)  # half the time of a call with so many arguments
-
-
 class Publishing:
     """Messages of one connection that do not simply pass.
 
@@ -83,7 +59,7 @@ class Publishing:
         no waiting messages.
     """
 
-    __slots__ = ("_connection", "_on_close", "_reopening", "_shared", "assembling", "queues")
+    __slots__ = ("_connection", "_examining", "_on_close", "_reopening", "_shared", "assembling", "queues")
 
     def __init__(
         self,
@@ -97,6 +73,7 @@ class Publishing:
         self.queues = PublishQueues(shared, connection, reopening)
         self._reopening = reopening
         self._on_close = on_close
+        self._examining = Examining(shared, connection)
         self.assembling = Assembling(shared, connection, self._finish, self.queues.waits, self.queues.left)
 
     def send(self, producer: Producer, sent: Sent, now_ns: int) -> Handled:
@@ -112,39 +89,30 @@ class Publishing:
             self.queues.append(producer, sent.copy(), received_ms, sent.head.txn)
             return TAKEN
         metadata = read_composed(*sent)
-        walk = self._walk(producer, sent, metadata)
-        if walk is not None and metadata is not None and metadata.num_messages_in_batch >= MESSAGES_PER_SLICE:
-            self._hold(producer, None, sent, received_ms, now_ns)
+        examined = self._examining.examine_at_once(producer, sent, metadata, received_ms)
+        if examined is None:
+            self._hold(producer, None, sent, NOT_EXAMINED, received_ms, now_ns)
             return TAKEN
         if self._is_lost_piece(producer, sent, metadata):
             self._refuse_piece(producer, sent, metadata, now_ns)
             return TAKEN
-        largest = None if walk is None else self._charged(at_once(walk))
-        decision = self._decide(producer, sent, metadata, largest, received_ms, now_ns)
-        if decision is not None and decision.action is Action.DELAY:
-            self._hold(producer, decision, sent, received_ms, now_ns)
-            return TAKEN
-        return self._conclude(producer, decision, sent, metadata, received_ms, now_ns)
-
-    def _charged(self, measured: Measured) -> int:
-        """The size of a largest message, which was work of this turn: fewer later frames are part of it."""
-        self._connection.charge_work(measured.walked)
-        return measured.largest
-
-    @staticmethod
-    def _walk(producer: Producer, sent: Sent, metadata: MetadataHead | None) -> Measuring | None:
-        """The walk for the largest message of a batch over the limit, in slices; None if not needed."""
-        if sent.head.payload_size <= producer.size_limit or metadata is None or metadata.is_chunk:
-            return None
-        return largest_message(sent.data, parts_of(*sent), metadata, producer.size_limit)
+        decision = self._decide(producer, sent, examined, received_ms, now_ns)
+        if decision is None or not holds_up(decision):
+            return self._conclude(producer, decision, sent, examined, received_ms, now_ns)
+        if decision.action is Action.REWRITE and not self._examining.change_takes_long(metadata):
+            changed = at_once(self._examining.changed(sent, examined, metadata, decision))
+            return self._conclude_changed(producer, decision, sent, changed, received_ms, now_ns)
+        kept = NOT_EXAMINED if decision.action is Action.DELAY else examined
+        self._hold(producer, decision, sent, kept, received_ms, now_ns)
+        return TAKEN
 
     def apply(self, producer: Producer, decision: Decision, sent: Sent, now_ns: int) -> Handled:
         """Apply a decision that was made without the message's metadata."""
         received_ms = self._shared.wall_ms(now_ns)
-        if decision.action is Action.DELAY:
-            self._hold(producer, decision, sent, received_ms, now_ns)
+        if holds_up(decision):
+            self._hold(producer, decision, sent, NOT_EXAMINED, received_ms, now_ns)
             return TAKEN
-        return self._conclude(producer, decision, sent, None, received_ms, now_ns)
+        return self._conclude(producer, decision, sent, NOT_EXAMINED, received_ms, now_ns)
 
     # -- deciding -------------------------------------------------------------------------------------
 
@@ -158,42 +126,43 @@ class Publishing:
 
     @staticmethod
     def _decide(
-        producer: Producer,
-        sent: Sent,
-        metadata: MetadataHead | None,
-        largest: int | None,
-        wall_ms: int,
-        now_ns: int,
+        producer: Producer, sent: Sent, examined: Examined, wall_ms: int, now_ns: int
     ) -> Decision | None:
         """Ask the producer's gate.
 
-        :param largest: bytes of the largest message, if the batch was walked.
         :param wall_ms: the wall clock's time of `now_ns`.
         """
         gate, operation = producer.gate, producer.operation
+        metadata, largest, contents, unreadable, deliver_at = examined
         operation.bytes = operation.largest = payload_size = sent.head.payload_size
         operation.messages = 1 if metadata is None else metadata.num_messages_in_batch
         if metadata is not None:
             if gate.delay is not None:
                 operation.ahead_ms = metadata.publish_time - wall_ms
             elif gate.max_delay_ms > 0:
-                operation.delay_ms = asked_ms(metadata.deliver_at or 0, wall_ms)
+                operation.delay_ms = asked_ms(deliver_at or metadata.deliver_at or 0, wall_ms)
         if metadata is not None and metadata.is_chunk:
             operation.largest = producer.chunking.sizes.whole(metadata, payload_size)
         elif largest is not None:
             operation.largest = largest
-        return gate.publish(operation, now_ns)
+        if not gate.reads:
+            return gate.publish(operation, now_ns)
+        operation.contents, operation.unreadable = contents, unreadable
+        decision = gate.publish(operation, now_ns)
+        operation.contents, operation.unreadable = (), ""
+        return decision
 
     def _conclude(
         self,
         producer: Producer,
         decision: Decision | None,
         sent: Sent,
-        metadata: MetadataHead | None,
+        examined: Examined,
         received_ms: int,
         now_ns: int,
     ) -> Handled:
         """Forward or refuse a message; PASS if the frame passes unchanged."""
+        metadata = examined.metadata
         if decision is not None and decision.action in _STOPPING:
             text = send_text(decision)
             if decision.reasons[0].policy == "max_delivery_delay":
@@ -214,37 +183,57 @@ class Publishing:
         if producer.chunking.assembly is not None or is_kept:
             self.assembling.keep(producer, Kept(sent.copy(), sent.head, metadata, received_ms), now_ns)
             return TAKEN
-        if rule is None or metadata is None:
+        if metadata is None or (rule is None and not examined.deliver_at):
             producer.sent += 1
             return PASS
-        frames = self._delayed(producer, sent, metadata, received_ms)
+        frames = self._delayed(producer, sent, metadata, received_ms, examined.deliver_at)
         if frames is None:
             self._refuse_damaged(producer, sent.head)
             return TAKEN
         return [ToUpstream(frame) for frame in frames]
 
+    def _conclude_changed(
+        self,
+        producer: Producer,
+        decision: Decision | None,
+        before: Sent,
+        changed: Changed,
+        received_ms: int,
+        now_ns: int,
+    ) -> Handled:
+        """As `_conclude`, for a message whose properties were changed if that was decided."""
+        if changed.is_damaged:
+            self._refuse_damaged(producer, before.head)
+            return TAKEN
+        sent, examined = changed.sent, changed.examined
+        if changed.refusal:
+            self._refuse_in_order(producer, before.head, examined.metadata, changed.refusal, now_ns)
+            return TAKEN
+        handled = self._conclude(producer, decision, sent, examined, received_ms, now_ns)
+        return [ToUpstream(sent.data)] if handled is PASS and sent is not before else handled
+
     def _delayed(
         self, producer: Producer, sent: Sent, metadata: MetadataHead, received_ms: int, least_ms: int = 0
     ) -> Sequence[Buffer] | None:
-        """A message with the topic's delivery time in place of its own; None if it is damaged.
+        """A message with the topic's or a header's delivery time in place of its own; None if damaged.
 
         :param least_ms: the earliest delivery time that it may get, ms of the wall clock.
         """
         gate = producer.gate
-        rule = gate.delay
+        rule = gate.delay or gate.header_delay
         assert rule is not None  # noqa: S101 - the caller has looked
         added_ms = self._shared.added_delay_ms
         if added_ms:  # brokers may deliver up to a tick early, and a topic can have a tick of its own
             added_ms = max(added_ms, rule.tick_ms)
-        due = max(least_ms, due_ms(rule, metadata.publish_time, received_ms, received_ms)) + added_ms
+        due = least_ms
+        if rule.fixed_ms:
+            due = max(due, due_ms(rule, metadata.publish_time, received_ms, received_ms))
         try:
             data, start, stop, _ = sent
-            frames = with_deliver_at(data, start, stop, parts_of(*sent), due, metadata)
+            frames = with_deliver_at(data, start, stop, parts_of(*sent), due + added_ms, metadata)
         except ChecksumMismatchError:
-            # A new checksum would hide the damage.
-            self._shared.count(PulsarEvent.PUBLISH_CHECKSUM_FAILED)
-            return None
-        if metadata.deliver_at is not None:
+            return None  # a new checksum would hide the damage
+        if rule.fixed_ms and metadata.deliver_at is not None:
             gate.state.count(DELAY_OVERRIDDEN, metadata.num_messages_in_batch)
         producer.sent += 1
         completes = not metadata.is_chunk or metadata.is_last_chunk
@@ -255,6 +244,7 @@ class Publishing:
 
     def _refuse_damaged(self, producer: Producer, head: SendHead) -> bool:
         """Refuse a message whose checksum is wrong; returns as `refuse`."""
+        self._shared.count(PulsarEvent.PUBLISH_CHECKSUM_FAILED)
         return self.refuse(producer, head, ServerError.CHECKSUM_ERROR, "Checksum failed on the broker")
 
     def _finish(self, producer: Producer, kept: Kept, due_ms: int, now_ns: int) -> bool:
@@ -343,41 +333,86 @@ class Publishing:
     # -- waiting --------------------------------------------------------------------------------------
 
     def _hold(
-        self, producer: Producer, decision: Decision | None, sent: Sent, received_ms: int, now_ns: int
+        self,
+        producer: Producer,
+        decision: Decision | None,
+        sent: Sent,
+        examined: Examined,
+        received_ms: int,
+        now_ns: int,
     ) -> None:
-        """Queue the first message of a producer that has to wait.
+        """Queue the first message of a producer that has to wait, or takes long.
 
-        :param decision: why; None if it is not decided yet.
+        :param decision: about it; None if it is not decided yet.
+        :param examined: what was decided upon, if it need not be decided again.
         """
         if not self.queues.append(producer, sent.copy(), received_ms, sent.head.txn):
             producer.gate.abandon(producer.operation, now_ns)
             self._reopening.close_if_done(producer, now_ns)
             return
-        drain, drained = partial(self._drain, producer, decision), partial(self._drained, producer)
+        drain, drained = partial(self._drain, producer, decision, examined), partial(self._drained, producer)
         producer.lifecycle.run(self._connection.wait, drain, drained, now_ns)
 
-    def _drain(self, producer: Producer, decision: Decision | None, turn: Turn) -> Work[None]:
+    def _drain(
+        self, producer: Producer, decision: Decision | None, examined: Examined, turn: Turn
+    ) -> Work[None]:
         """Forward a producer's waiting messages, each once its rate allows.
 
         :param decision: about the first one; None if it is not decided yet.
+        :param examined: as for `_hold`.
         """
         queue = producer.queue
         try:
             while queue and not queue[0].is_close:
-                yield from self._forward_first(producer, decision, turn)
-                decision = None
+                yield from self._forward_first(producer, decision, examined, turn)
+                decision, examined = None, NOT_EXAMINED
         finally:
             # Closed while it waited: an entry left in the rate's queue would hold up those behind it.
             if producer.operation.waiter is not None:
                 self.gate(producer, turn.now_ns).abandon(producer.operation, turn.now_ns)
             self.queues.cut(producer, 0)
 
-    def _forward_first(self, producer: Producer, decision: Decision | None, turn: Turn) -> Work[None]:
+    def _forward_first(
+        self, producer: Producer, decision: Decision | None, examined: Examined, turn: Turn
+    ) -> Work[None]:
         """Forward or refuse the first message of a queue, once its rate allows (parameters as `_drain`)."""
         frame, received_ms, _ = producer.queue[0]
         sent = Sent.whole(frame)
-        metadata = read_composed(*sent)
-        limit, largest = -1, None
+        memory, nbytes, is_lost = self._connection.memory, 0, False
+        metadata = examined.metadata or read_composed(*sent)
+        if producer.gate.reads:
+            memory.keep(nbytes := self._examining.memory(metadata))
+        try:
+            if decision is None or decision.action is Action.DELAY:
+                decided = self._decided(producer, decision, sent, metadata, received_ms, turn)
+                decision, examined, is_lost = yield from decided
+            changed = Changed(sent, examined)
+            if decision is not None and decision.action is Action.REWRITE and not is_lost:
+                changed = yield from self._examining.changed(sent, examined, metadata, decision)
+        finally:
+            memory.give(nbytes)
+        self.queues.popleft(producer)
+        if is_lost:
+            self._refuse_piece(producer, sent, metadata, turn.now_ns)
+        else:
+            handled = self._conclude_changed(producer, decision, sent, changed, received_ms, turn.now_ns)
+            self._connection.out.extend([ToUpstream(frame)] if handled is PASS else handled)
+        self.queues.left(sent.head.txn)
+
+    def _decided(
+        self,
+        producer: Producer,
+        decision: Decision | None,
+        sent: Sent,
+        metadata: MetadataHead | None,
+        received_ms: int,
+        turn: Turn,
+    ) -> Work[tuple[Decision | None, Examined, bool]]:
+        """What is decided about the first message of a queue, once its rate allows.
+
+        :return: besides, what was decided upon; and True if another piece of its message was refused.
+        """
+        examined, examined_for = NOT_EXAMINED, None
         while True:
             if decision is not None:
                 yield Until(turn.now_ns + max(_LEAST_WAIT_NS, decision.delay_ns))
@@ -386,25 +421,16 @@ class Publishing:
             while not self._connection.may_go_on():
                 yield TURN
             # Policies may have changed while it waited, and with them the gate that decides.
-            self.gate(producer, turn.now_ns)
-            if producer.size_limit != limit:  # it may be lowered while the message waits
-                limit = producer.size_limit
-                walk = self._walk(producer, sent, metadata)
-                largest = None if walk is None else self._charged((yield from walk))
-            is_lost = self._is_lost_piece(producer, sent, metadata)
-            if is_lost:
-                break
+            gate = self.gate(producer, turn.now_ns)
+            if gate is not examined_for:
+                examined = yield from self._examining.examine(producer, sent, metadata, received_ms)
+                examined_for = gate
+            if self._is_lost_piece(producer, sent, metadata):
+                return None, examined, True
             wall_ms = self._shared.wall_ms(turn.now_ns)
-            decision = self._decide(producer, sent, metadata, largest, wall_ms, turn.now_ns)
+            decision = self._decide(producer, sent, examined, wall_ms, turn.now_ns)
             if decision is None or decision.action is not Action.DELAY:
-                break
-        self.queues.popleft(producer)
-        if is_lost:
-            self._refuse_piece(producer, sent, metadata, turn.now_ns)
-        else:
-            handled = self._conclude(producer, decision, sent, metadata, received_ms, turn.now_ns)
-            self._connection.out.extend([ToUpstream(frame)] if handled is PASS else handled)
-        self.queues.left(sent.head.txn)
+                return decision, examined, False
 
     def _drained(self, producer: Producer, result: None, now_ns: int) -> None:
         """Nothing waits any longer but the client's close."""

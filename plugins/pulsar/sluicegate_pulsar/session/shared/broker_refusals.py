@@ -33,9 +33,10 @@ def explained(text: str, gate: Gate) -> Explained | None:
     """
     if text.startswith(_TOO_LATE):
         fixed = f"{gate.delay.fixed_ms} milliseconds" if gate.delay is not None else "removed"
-        return Explained(
-            PulsarEvent.FIXED_DELAY_REFUSED, f"{text}; the gateway's fixed_delivery_delay is {fixed}"
-        )
+        set_by = f"the gateway's fixed_delivery_delay is {fixed}"
+        if gate.header_delay is not None:
+            set_by = f"the gateway's delay_header is {gate.header_delay.header}"
+        return Explained(PulsarEvent.FIXED_DELAY_REFUSED, f"{text}; {set_by}")
     if text.startswith(_TOO_LARGE):
         return Explained(
             PulsarEvent.ADDED_BYTES_REFUSED,
