@@ -48,6 +48,11 @@ class PulsarDriver(BaseDriver):
         "storage_quota": "emulated",
         "fixed_delivery_delay": "emulated",
         "max_delivery_delay": "native",
+        "delay_header": "emulated",
+        "required_headers": "emulated",
+        "forbidden_headers": "emulated",
+        "remove_headers": "emulated",
+        "allowed_content": "emulated",
         "max_unacked_messages_per_consumer": "native",
     }
     """How the gateway supports each policy: as Pulsar does, by other means, or not at all."""
