@@ -65,12 +65,19 @@ class GateFaults:
         """The last fault of each plugin."""
         self._report = report
 
+    def unread(self, fault: Fault) -> None:
+        """Count messages that a check could not read: no mistake of its own, so nothing is reported."""
+        self._count(fault)
+
     def add(self, fault: Fault) -> None:
         """Count and report a fault."""
-        self.counts[fault.plugin] = self.counts.get(fault.plugin, 0) + 1
-        self.last[fault.plugin] = fault
+        self._count(fault)
         if self._report is not None:
             self._report(fault)
+
+    def _count(self, fault: Fault) -> None:
+        self.counts[fault.plugin] = self.counts.get(fault.plugin, 0) + 1
+        self.last[fault.plugin] = fault
 
 
 def plugin_of(check: Check) -> str:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, CheckCall
+from sluicegate.engine.decided import allowed, is_observed, joined, misfit, parts_read
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import (
     CAUGHT,
@@ -16,19 +17,16 @@ from sluicegate.engine.faults import (
     GuardedCheck,
     error_text,
     plugin_of,
-    shown,
 )
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import (
-    UNCHANGED,
     Action,
     Decision,
     EffectivePolicies,
     Operation,
     OperationKind,
     Outcome,
-    Part,
     Reason,
     TopicName,
 )
@@ -120,7 +118,7 @@ class Gate:
             )
             for check in ordered
         ]
-        self.reads = _parts_read(checks, self.header_delay)
+        self.reads = parts_read(checks, self.header_delay)
         """Parts of published messages that are read; if any, sessions set `Operation.contents`."""
         self._entries = tuple(
             tuple(entry for entry in compiled if kind in entry.check.kinds) for kind in OperationKind
@@ -276,10 +274,10 @@ class Gate:
             decision = self._ask(entry, op, now_ns)
             if decision is None or decision.action is Action.ALLOW:
                 continue
-            if _is_observed(entry, op):
+            if is_observed(entry, op):
                 self._observe(op, decision, now_ns)
             elif decision.action is Action.REWRITE:
-                rewrite = decision if rewrite is None else _joined(rewrite, decision)
+                rewrite = decision if rewrite is None else joined(rewrite, decision)
             else:
                 return self._refuse(op, decision, now_ns)
         self._count(op, now_ns)
@@ -290,11 +288,11 @@ class Gate:
 
     def _settle(self, op: Operation, decision: Decision, index: int, now_ns: int) -> Decision | None:
         """Complete the first decision of a hot path, by the check at `index`."""
-        if wrong := _misfit(decision, op):
+        if wrong := misfit(decision, op):
             return self._faulted(op, TypeError(wrong), index, now_ns)
         if decision.action is Action.ALLOW:
             return self.judge(op, now_ns, index + 1)
-        if _is_observed(self._checks[op.kind][index], op):
+        if is_observed(self._checks[op.kind][index], op):
             self._observe(op, decision, now_ns)
             return self.judge(op, now_ns, index + 1)
         if decision.action is Action.REWRITE:
@@ -363,7 +361,7 @@ class Gate:
             return None if entry.check.fail_open else self._closed(entry.check)
         try:
             decision = entry.call(op, now_ns)
-            if decision is not None and (wrong := _misfit(decision, op)):
+            if decision is not None and (wrong := misfit(decision, op)):
                 raise TypeError(wrong)
         except CAUGHT as error:  # an exception of a plugin must not stop traffic
             return self._fault(entry, error, now_ns)
@@ -378,7 +376,7 @@ class Gate:
             if not op.unreadable:
                 return call(op, now_ns)
             # Encrypted ones, say: no fault of the check, so the breaker does not count them.
-            self._faults.add(
+            self._faults.unread(
                 Fault(plugin_of(check), check.policy, topic, f"unreadable: {op.unreadable}", False)
             )
             if check.fail_open:
@@ -421,28 +419,6 @@ class Gate:
             self.abandon(op, now_ns)
 
 
-def allowed(decision: Decision | None) -> Decision | None:
-    """Turn a decision that lets an operation pass as it is into None."""
-    passes = decision is None or (decision.action is Action.REWRITE and decision.headers is UNCHANGED)
-    return None if passes else decision
-
-
-def _parts_read(checks: Sequence[Check], header_delay: DelayRule | None) -> frozenset[Part]:
-    parts = {part for check in checks if OperationKind.PUBLISH in check.kinds for part in check.reads}
-    return frozenset(map(Part, parts | {Part.HEADERS} if header_delay is not None else parts))
-
-
-def _joined(first: Decision, second: Decision) -> Decision:
-    """Two rewrites of one operation as one."""
-    reasons = (*first.reasons, *second.reasons)
-    return replace(first, reasons=reasons, headers=first.headers.joined(second.headers))
-
-
-def _is_observed(entry: GuardedCheck, op: Operation) -> bool:
-    """Whether what a check decides about an operation is only recorded."""
-    return entry.mode is not None and not entry.mode.applies_to(entry.check.policy, op)
-
-
 class _TimedGate(Gate):
     """A gate for one publish decision, which it times."""
 
@@ -458,23 +434,3 @@ class _TimedGate(Gate):
         decision = Gate.publish(self, op, now_ns)
         report(clock() - began)
         return decision
-
-
-def _misfit(decision: object, op: Operation) -> str:
-    """Why what a check gave is no decision about its operation; empty if it is one."""
-    if not isinstance(decision, Decision):
-        return f"a check gave {shown(decision)}, expected None or a Decision"
-    action = decision.action
-    if not (decision.reasons or action is Action.ALLOW) or not {Reason}.issuperset(
-        map(type, decision.reasons)
-    ):
-        return f"a decision to {action} has reasons {shown(decision.reasons)}, expected at least one Reason"
-    if action is Action.DELAY and not decision.delay_ns:  # a session would ask again in a busy loop
-        return "a decision to delay has delay_ns 0, expected at least 1"
-    if action is Action.DROP and op.reliable:
-        return "a decision drops an operation that its client was promised; only unreliable ones may be"
-    return (
-        "a decision says that it is observed, which the policy's 'mode' alone may say"
-        if decision.observed
-        else ""
-    )

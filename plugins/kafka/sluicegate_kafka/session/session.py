@@ -89,7 +89,7 @@ class KafkaSession(BaseSession):
     def held_bytes(self) -> int:
         """Bytes kept for this connection."""
         kept = self._requests.inflow.held_bytes + self._responses.inflow.held_bytes
-        return kept + self.producing.contents.measuring.nbytes + self._outstanding.held_bytes
+        return kept + self.producing.reading.measuring.nbytes + self._outstanding.held_bytes
 
     @property
     def places_bytes(self) -> int:
