@@ -2,13 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiokafka import TopicPartition
 from aiokafka.errors import (
     GroupAuthorizationFailedError,
@@ -16,34 +14,12 @@ from aiokafka.errors import (
     MessageSizeTooLargeError,
     PolicyViolationError,
 )
-from tests.kafka.real.conftest import NewTopic
+from tests.kafka.real.conftest import NewFile, NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
 from tests.waiting import LONG_S
 
 from sluicegate.host.wall_clock import WallClock
 from sluicegate_kafka.client import AIOKafkaConsumer, AIOKafkaProducer
-
-NewFile = Callable[..., str]
-"""`new_file(topic, **policies) -> path` of a policy file for that topic."""
-
-
-@pytest.fixture
-def new_file(kafka: KafkaBroker, tmp_path: Path) -> NewFile:
-    def write(topic: str, **policies: Any) -> str:
-        path = tmp_path / f"{topic}.yaml"
-        entry = {"name": "kafka", "system": "kafka", "bootstrap": [kafka.bootstrap], "listen": {"port": 9192}}
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    "state_dir": str(tmp_path / f"{topic}.state"),
-                    "brokers": [entry],
-                    "policies": {"topics": [{"name": topic, **policies}]},
-                }
-            )
-        )
-        return str(path)
-
-    return write
 
 
 @pytest.fixture
