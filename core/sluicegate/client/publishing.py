@@ -88,6 +88,12 @@ class Publisher:
             return SEND
         return self._settle(op, decision)
 
+    def fixed_delay_ms(self, now_ns: int) -> int:
+        """The delivery delay that the topic's messages get in place of their own; 0 for none."""
+        with self._lock:
+            delay = self._gates.get(self.topic, self._exempt, now_ns).delay
+        return 0 if delay is None else delay.fixed_ms
+
     def _settle(self, op: Operation, decision: Decision) -> Pass | HeldMessage:
         action = decision.action
         if action is Action.DELAY:

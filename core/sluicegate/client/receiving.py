@@ -48,6 +48,13 @@ class Receiver:
             return 0
         return max(decision.delay_ns, _LEAST_WAIT_NS) if decision.action is Action.DELAY else LONGEST_WAIT_NS
 
+    def acknowledged(self, messages: int, now_ns: int) -> None:
+        """The application has acknowledged messages."""
+        op = self._client.operation(OperationKind.ACKNOWLEDGE, self.topic, self._op.subscription)
+        op.messages = messages
+        with self._engine.lock:
+            self._client.gate(self.topic, now_ns).decide(op, now_ns)
+
     def leave(self, now_ns: int) -> None:
         """Messages that waited are not wanted any more: their turn is for others."""
         with self._engine.lock:

@@ -1,0 +1,11 @@
+"""Clients of Pulsar that apply the policies in the application's own process.
+
+`Client` has the original's name and signature with one more keyword, `policies`: a `PolicyEngine`, or the
+path of a policy file. Its producers and consumers are subclasses of the original's.
+"""
+
+from sluicegate_pulsar.client.client import Client
+from sluicegate_pulsar.client.consumer import Consumer
+from sluicegate_pulsar.client.producer import Producer
+
+__all__ = ["Client", "Consumer", "Producer"]

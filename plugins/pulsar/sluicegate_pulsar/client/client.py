@@ -1,0 +1,110 @@
+"""The Python client with the policies in its process."""
+
+import re
+from threading import Event
+from time import monotonic_ns
+from typing import Any
+
+import pulsar
+
+from sluicegate.client.policed_client import PolicedClient
+from sluicegate.client.policies import OpenPolicies, Policies
+from sluicegate.client.refused import RefusedError
+from sluicegate.client.sync import finish
+from sluicegate.model import ANONYMOUS, OperationKind
+from sluicegate_pulsar.client.consumer import Consumer
+from sluicegate_pulsar.client.errors import consume_error, publish_error
+from sluicegate_pulsar.client.producer import Producer
+from sluicegate_pulsar.names import topic_name
+
+_MS = 1_000_000
+_TIMEOUT_MS = 30_000
+"""The client's `send_timeout_millis` if unset."""
+
+
+class Client(pulsar.Client):  # type: ignore[misc]  # pulsar-client has no types
+    """The original's client, whose producers and consumers apply the policies.
+
+    :param policies: an engine, or the path of a policy file.
+    :param broker: the cluster's entry in that file; by default the first one.
+    :param principal: whom it logs in as, which only the broker can tell from a token.
+    :raises ConfigErrors: if the file has errors.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        policies: Policies,
+        broker: str | None = None,
+        principal: str = ANONYMOUS,
+        **options: Any,
+    ) -> None:
+        self._open_policies = OpenPolicies(policies, "pulsar", broker)
+        try:
+            super().__init__(*args, **options)
+        except BaseException:
+            self._open_policies.close()
+            raise
+        self._principal = principal
+        self._never = Event()
+
+    def create_producer(self, topic: str, *args: Any, **options: Any) -> Producer:
+        """Open a producer, as the original, once there is a place on its topic.
+
+        :raises pulsar.exceptions.ProducerBusy: if there is none.
+        """
+        patience_ms = options.get("send_timeout_millis", _TIMEOUT_MS)
+        policed = self._policed(options.get("producer_name") or "", patience_ms)
+        full = topic_name(topic).full
+        try:
+            self._attach(policed, OperationKind.ATTACH_PRODUCER, full)
+        except RefusedError as refused:
+            raise publish_error(refused) from refused
+        try:
+            return Producer(super().create_producer(topic, *args, **options), policed, full)
+        except BaseException:
+            self._detach(policed)
+            raise
+
+    def subscribe(self, topic: Any, subscription_name: str, *args: Any, **options: Any) -> Consumer:
+        """Open a consumer, as the original, once there is a place on each of its topics.
+
+        :raises pulsar.exceptions.ConsumerBusy: if there is none.
+        """
+        policed = self._policed(options.get("consumer_name") or "", None)
+        topics = [] if isinstance(topic, re.Pattern) else [topic] if isinstance(topic, str) else topic
+        try:
+            for each in topics:
+                full = topic_name(each).full
+                self._attach(policed, OperationKind.ATTACH_CONSUMER, full, subscription_name)
+            original = super().subscribe(topic, subscription_name, *args, **options)
+        except RefusedError as refused:
+            self._detach(policed)
+            raise consume_error(refused) from refused
+        except BaseException:
+            self._detach(policed)
+            raise
+        consumer = Consumer(original, policed)
+        self._consumers[self._consumers.index(original)] = consumer  # the original's list of what is open
+        return consumer
+
+    def close(self) -> None:
+        """Close it with its producers and consumers, as the original."""
+        try:
+            super().close()
+        finally:
+            self._open_policies.close()
+
+    def _policed(self, name: str, patience_ms: int | None) -> PolicedClient:
+        patience_ns = patience_ms * _MS if patience_ms else None
+        return PolicedClient(self._open_policies.engine, self._principal, name, patience_ns)
+
+    def _attach(
+        self, policed: PolicedClient, kind: OperationKind, topic: str, subscription: str = ""
+    ) -> None:
+        finish(policed.engine, lambda turn: policed.attaching(turn, kind, topic, subscription), self._never)
+
+    @staticmethod
+    def _detach(policed: PolicedClient) -> None:
+        with policed.engine.lock:
+            policed.detach(monotonic_ns())

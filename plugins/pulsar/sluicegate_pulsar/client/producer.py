@@ -1,0 +1,136 @@
+"""The Python client's producer with the policies in its process."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from threading import Event
+from time import monotonic_ns
+from typing import Any
+
+import pulsar
+
+from sluicegate.client.policed_client import PolicedClient
+from sluicegate.client.publishing import HeldMessage, Pass, Publisher
+from sluicegate.client.refused import RefusedError
+from sluicegate.client.sync import ClosedError, finish
+from sluicegate_pulsar.client.errors import publish_error
+
+_MS = timedelta(milliseconds=1)
+
+
+class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no types
+    """The original's producer; `send` and `send_async` block while a message waits for its rate, or raise.
+
+    :param original: the producer that the client has opened.
+    :param policed: who it is; it has attached as a producer of the topic.
+    :param topic: full name.
+    """
+
+    def __init__(self, original: pulsar.Producer, policed: PolicedClient, topic: str) -> None:
+        self.__dict__.update(vars(original))
+        self._encode = original._schema.encode  # noqa: SLF001
+        self._schema = pulsar.schema.BytesSchema()
+        self._policed = policed
+        self._publisher = Publisher(policed, topic)
+        self._is_closed = Event()
+
+    def send(
+        self,
+        content: Any,
+        properties: Mapping[str, str] | None = None,
+        partition_key: str | None = None,
+        ordering_key: str | None = None,
+        sequence_id: int | None = None,
+        replication_clusters: list[str] | None = None,
+        disable_replication: bool = False,
+        event_timestamp: int | None = None,
+        deliver_at: int | None = None,
+        deliver_after: timedelta | None = None,
+    ) -> Any:
+        """Publish a message, as the original, once the policies let it pass.
+
+        :raises pulsar.exceptions.PulsarException: if it is refused.
+        """
+        data, times = self._admitted(content, partition_key, properties, deliver_at, deliver_after)
+        return super().send(
+            data,
+            properties,
+            partition_key,
+            ordering_key,
+            sequence_id,
+            replication_clusters,
+            disable_replication,
+            event_timestamp,
+            *times,
+        )
+
+    def send_async(
+        self,
+        content: Any,
+        callback: Callable[[Any, Any], None],
+        properties: Mapping[str, str] | None = None,
+        partition_key: str | None = None,
+        ordering_key: str | None = None,
+        sequence_id: int | None = None,
+        replication_clusters: list[str] | None = None,
+        disable_replication: bool = False,
+        event_timestamp: int | None = None,
+        deliver_at: int | None = None,
+        deliver_after: timedelta | None = None,
+    ) -> None:
+        """Queue a message, as the original, once the policies let it pass.
+
+        :raises pulsar.exceptions.PulsarException: if it is refused; the callback is not called then.
+        """
+        data, times = self._admitted(content, partition_key, properties, deliver_at, deliver_after)
+        super().send_async(
+            data,
+            callback,
+            properties,
+            partition_key,
+            ordering_key,
+            sequence_id,
+            replication_clusters,
+            disable_replication,
+            event_timestamp,
+            *times,
+        )
+
+    def close(self) -> None:
+        """Close it, as the original; its place is free then."""
+        self._is_closed.set()
+        try:
+            super().close()
+        finally:
+            with self._policed.engine.lock:
+                self._policed.detach(monotonic_ns())
+
+    def _admitted(
+        self,
+        content: Any,
+        key: str | None,
+        properties: Mapping[str, str] | None,
+        deliver_at: int | None,
+        deliver_after: timedelta | None,
+    ) -> tuple[bytes | None, tuple[int | None, timedelta | None]]:
+        """Wait until a message may be sent.
+
+        :return: its payload, and `deliver_at` and `deliver_after` as the policies want them.
+        """
+        data: bytes | None = None if content is None else self._encode(content)
+        publisher, now_ns = self._publisher, monotonic_ns()
+        asked_ms = 0
+        if deliver_after is not None:
+            asked_ms = deliver_after // _MS
+        elif deliver_at is not None:
+            asked_ms = max(0, deliver_at - self._policed.engine.wall_ms(now_ns))
+        try:
+            decided = publisher.send(len(data or b""), now_ns, delay_ms=asked_ms)
+            if isinstance(decided, HeldMessage):
+                finish(self._policed.engine, decided.waiting, self._is_closed)
+        except RefusedError as refused:
+            raise publish_error(refused) from refused
+        except ClosedError as closed:
+            raise pulsar.exceptions.AlreadyClosed("the producer was closed") from closed
+        assert decided is not Pass.DROP  # noqa: S101 - Pulsar's producers always want an answer
+        fixed_ms = publisher.fixed_delay_ms(now_ns)
+        return data, (None, timedelta(milliseconds=fixed_ms)) if fixed_ms else (deliver_at, deliver_after)

@@ -1,0 +1,157 @@
+"""The Python client with the policies in its own process, on a real Pulsar."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pulsar import ConsumerType, InitialPosition, exceptions
+from tests.pulsar.real.conftest import NewTopic
+from tests.pulsar.real.support.broker import PulsarBroker
+from tests.waiting import LONG_S
+
+from sluicegate_pulsar.client import Client, Consumer
+
+LONG_MS = int(LONG_S * 1000)
+
+NewClient = Callable[..., Any]
+"""`new_client(topic, **policies)`: a context with a client that applies them to that topic."""
+
+
+@pytest.fixture
+def new_client(pulsar: PulsarBroker, tmp_path: Path) -> NewClient:
+    @contextmanager
+    def make(topic: str, **policies: Any) -> Iterator[Client]:
+        entry = {
+            "name": "pulsar",
+            "system": "pulsar",
+            "bootstrap": [pulsar.service_url.removeprefix("pulsar://")],
+            "listen": {"port": 6651},
+        }
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.yaml"
+        document = {
+            "state_dir": f"{path}.state",
+            "brokers": [entry],
+            "policies": {"topics": [{"name": topic, **policies}]},
+        }
+        path.write_text(yaml.safe_dump(document))
+        with closing(Client(pulsar.service_url, policies=str(path))) as client:
+            yield client
+
+    return make
+
+
+def subscribed(client: Client, topic: str, **options: Any) -> Consumer:
+    return client.subscribe(topic, "mine", initial_position=InitialPosition.Earliest, **options)
+
+
+def received(consumer: Consumer, count: int) -> list[bytes]:
+    messages = []
+    for _ in range(count):
+        message = consumer.receive(LONG_MS)
+        messages.append(message.data())
+        consumer.acknowledge(message)
+    return messages
+
+
+def test_what_no_policy_concerns_passes_in_order(new_client: NewClient, new_topic: NewTopic) -> None:
+    topic = new_topic("client")
+    values = [str(number).encode() for number in range(100)]
+    with new_client(topic) as client:
+        producer, consumer = client.create_producer(topic), subscribed(client, topic)
+        for value in values:
+            producer.send_async(value, lambda result, message_id: None)
+        producer.flush()
+        assert received(consumer, len(values)) == values
+
+
+def test_a_large_message_is_refused_and_the_others_are_stored(
+    new_client: NewClient, new_topic: NewTopic
+) -> None:
+    topic = new_topic("client")
+    with new_client(topic, max_message_size=100) as client:
+        producer, consumer = client.create_producer(topic), subscribed(client, topic)
+        producer.send(b"a" * 100)
+        with pytest.raises(exceptions.MessageTooBig, match=r"Limit: 100 bytes.*\[sluicegate [a-z0-9-]+\]"):
+            producer.send(b"b" * 101)
+        producer.send(b"c")
+        assert received(consumer, 2) == [b"a" * 100, b"c"]
+
+
+def test_throttled_messages_block_and_are_stored_in_order(new_client: NewClient, new_topic: NewTopic) -> None:
+    topic = new_topic("client")
+    values = [str(number).encode() for number in range(25)]
+    with new_client(topic, max_publish_rate=10) as client:
+        producer, consumer = client.create_producer(topic), subscribed(client, topic)
+        began_s = time.monotonic()
+        for value in values:
+            producer.send(value)
+        assert time.monotonic() - began_s >= 1.4  # ten of them were the burst
+        assert received(consumer, len(values)) == values
+
+
+def test_one_producer_and_one_consumer_too_many_are_refused_until_another_ends(
+    new_client: NewClient, new_topic: NewTopic
+) -> None:
+    topic = new_topic("client")
+    with new_client(topic, max_producers_per_topic=1, max_consumers_per_topic=1) as client:
+        producer = client.create_producer(topic)
+        with pytest.raises(exceptions.ProducerBusy, match="Producer limit"):
+            client.create_producer(topic)
+        producer.close()
+        client.create_producer(topic)
+        consumer = subscribed(client, topic)
+        with pytest.raises(exceptions.ConsumerBusy, match="Consumer limit"):
+            subscribed(client, topic)
+        consumer.close()
+        subscribed(client, topic)
+
+
+def test_dispatched_at_its_rate_nothing_is_lost_doubled_or_reordered(
+    new_client: NewClient, new_topic: NewTopic
+) -> None:
+    topic = new_topic("client")
+    values = [str(number).encode() for number in range(50)]
+    with new_client(topic, max_dispatch_rate=20) as client:
+        producer, consumer = client.create_producer(topic), subscribed(client, topic)
+        for value in values:
+            producer.send_async(value, lambda result, message_id: None)
+        producer.flush()
+        began_s = time.monotonic()
+        assert received(consumer, len(values)) == values
+        assert time.monotonic() - began_s >= 1.4  # 20 of them were the burst
+
+
+def test_a_fixed_delay_is_the_messages_own_and_too_long_a_delay_is_refused(
+    new_client: NewClient, new_topic: NewTopic
+) -> None:
+    topic = new_topic("client")
+    with new_client(topic, fixed_delivery_delay="2s") as client:
+        producer = client.create_producer(topic)
+        consumer = subscribed(client, topic, consumer_type=ConsumerType.Shared)
+        producer.send(b"delayed")
+        message = consumer.receive(LONG_MS)
+        assert client._open_policies.engine.wall_ms(time.monotonic_ns()) - message.publish_timestamp() >= 2000
+    with new_client(topic, max_delivery_delay="10s") as client:
+        producer = client.create_producer(topic)
+        with pytest.raises(exceptions.NotAllowedError, match="sluicegate"):
+            producer.send(b"much later", deliver_after=timedelta(hours=1))
+        producer.send(b"later", deliver_after=timedelta(seconds=1))
+
+
+def test_unacknowledged_messages_hold_the_next_one_back(new_client: NewClient, new_topic: NewTopic) -> None:
+    topic = new_topic("client")
+    with new_client(topic, max_unacked_messages_per_consumer=2) as client:
+        producer, consumer = client.create_producer(topic), subscribed(client, topic)
+        for value in (b"1", b"2", b"3"):
+            producer.send(value)
+        first, second = consumer.receive(LONG_MS), consumer.receive(LONG_MS)
+        with pytest.raises(exceptions.Timeout):
+            consumer.receive(500)
+        consumer.acknowledge(first)
+        assert consumer.receive(LONG_MS).data() == b"3"
+        consumer.acknowledge(second)
