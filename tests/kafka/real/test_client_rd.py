@@ -12,7 +12,7 @@ from tests.kafka.real.support.broker import KafkaBroker
 from tests.waiting import LONG_S
 
 from sluicegate.host.wall_clock import WallClock
-from sluicegate_kafka.client import Consumer, Producer
+from sluicegate_kafka.client import AIOConsumer, AIOProducer, Consumer, Producer
 
 
 @pytest.fixture
@@ -190,3 +190,25 @@ def test_a_delayed_message_is_withheld_and_not_committed(
         assert consumer.poll(3) is None
         (committed,) = consumer.committed([here], LONG_S)
         assert committed.offset == 1
+
+
+async def test_on_an_event_loop(kafka: KafkaBroker, new_topic: NewTopic, new_file: NewFile) -> None:
+    topic = new_topic("client")
+    file = new_file(topic, max_publish_rate=10, max_message_size=100)
+    values = [str(number).encode() for number in range(15)]
+    settings = {"bootstrap.servers": kafka.bootstrap}
+    group = settings | {"group.id": f"group-{topic}", "auto.offset.reset": "earliest"}
+    async with (
+        AIOProducer(settings, policies=file, buffer_timeout=0.1) as producer,
+        AIOConsumer(group, policies=file) as consumer,
+    ):
+        await consumer.subscribe([topic])
+        with pytest.raises(KafkaException, match="Limit: 100 bytes"):
+            await producer.produce(topic, b"b" * 101)
+        began_s = time.monotonic()
+        for value in values:
+            await producer.produce(topic, value)
+        assert time.monotonic() - began_s >= 0.4  # ten of them were the burst
+        await producer.flush()
+        messages = await consumer.consume(len(values), LONG_S)
+        assert [each.value() for each in messages] == values

@@ -1,5 +1,6 @@
 """The Python client with the policies in its own process, on a real Pulsar."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -9,37 +10,44 @@ from typing import Any
 
 import pytest
 import yaml
-from pulsar import ConsumerType, InitialPosition, exceptions
+from pulsar import ConsumerType, InitialPosition, Result, exceptions
+from pulsar.asyncio import PulsarException
 from tests.pulsar.real.conftest import NewTopic
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.waiting import LONG_S
 
-from sluicegate_pulsar.client import Client, Consumer
+from sluicegate_pulsar.client import Client, Consumer, aio
 
 LONG_MS = int(LONG_S * 1000)
 
+NewFile = Callable[..., str]
+"""`new_file(topic, **policies) -> path` of a policy file for that topic."""
 NewClient = Callable[..., Any]
 """`new_client(topic, **policies)`: a context with a client that applies them to that topic."""
 
 
 @pytest.fixture
-def new_client(pulsar: PulsarBroker, tmp_path: Path) -> NewClient:
-    @contextmanager
-    def make(topic: str, **policies: Any) -> Iterator[Client]:
-        entry = {
-            "name": "pulsar",
-            "system": "pulsar",
-            "bootstrap": [pulsar.service_url.removeprefix("pulsar://")],
-            "listen": {"port": 6651},
-        }
+def new_file(pulsar: PulsarBroker, tmp_path: Path) -> NewFile:
+    def write(topic: str, **policies: Any) -> str:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.yaml"
+        address = pulsar.service_url.removeprefix("pulsar://")
+        entry = {"name": "pulsar", "system": "pulsar", "bootstrap": [address], "listen": {"port": 6651}}
         document = {
             "state_dir": f"{path}.state",
             "brokers": [entry],
             "policies": {"topics": [{"name": topic, **policies}]},
         }
         path.write_text(yaml.safe_dump(document))
-        with closing(Client(pulsar.service_url, policies=str(path))) as client:
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def new_client(pulsar: PulsarBroker, new_file: NewFile) -> NewClient:
+    @contextmanager
+    def make(topic: str, **policies: Any) -> Iterator[Client]:
+        with closing(Client(pulsar.service_url, policies=new_file(topic, **policies))) as client:
             yield client
 
     return make
@@ -155,3 +163,31 @@ def test_unacknowledged_messages_hold_the_next_one_back(new_client: NewClient, n
         consumer.acknowledge(first)
         assert consumer.receive(LONG_MS).data() == b"3"
         consumer.acknowledge(second)
+
+
+async def test_on_an_event_loop(pulsar: PulsarBroker, new_file: NewFile, new_topic: NewTopic) -> None:
+    topic = new_topic("client")
+    policies = {"max_producers_per_topic": 1, "max_message_size": 100, "max_dispatch_rate": 20}
+    values = [str(number).encode() for number in range(50)]
+    client = aio.Client(pulsar.service_url, policies=new_file(topic, **policies))
+    try:
+        producer = await client.create_producer(topic)
+        with pytest.raises(PulsarException, match="Producer limit") as raised:
+            await client.create_producer(topic)
+        assert raised.value.error() is Result.ProducerBusy
+        with pytest.raises(PulsarException, match="Limit: 100 bytes") as raised:
+            await producer.send(b"b" * 101)
+        assert raised.value.error() is Result.MessageTooBig
+        consumer = await client.subscribe(topic, "mine", initial_position=InitialPosition.Earliest)
+        for value in values:
+            await producer.send(value)
+        began_s, read = time.monotonic(), []
+        async with asyncio.timeout(LONG_S):
+            for _ in values:
+                message = await consumer.receive()
+                read.append(message.data())
+                await consumer.acknowledge(message)
+        assert read == values
+        assert time.monotonic() - began_s >= 1.4  # 20 of them were the burst
+    finally:
+        await client.close()

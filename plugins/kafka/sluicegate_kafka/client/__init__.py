@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sluicegate_kafka.client.aio_consumer import AIOKafkaConsumer
     from sluicegate_kafka.client.aio_producer import AIOKafkaProducer
+    from sluicegate_kafka.client.rd_aio import AIOConsumer, AIOProducer
     from sluicegate_kafka.client.rd_consumer import Consumer
     from sluicegate_kafka.client.rd_producer import Producer
 
-__all__ = ["AIOKafkaConsumer", "AIOKafkaProducer", "Consumer", "Producer"]
+__all__ = ["AIOConsumer", "AIOKafkaConsumer", "AIOKafkaProducer", "AIOProducer", "Consumer", "Producer"]
 
 _MODULES = {
+    "AIOConsumer": "rd_aio",
+    "AIOProducer": "rd_aio",
     "AIOKafkaConsumer": "aio_consumer",
     "AIOKafkaProducer": "aio_producer",
     "Consumer": "rd_consumer",

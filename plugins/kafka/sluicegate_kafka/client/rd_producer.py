@@ -1,6 +1,6 @@
 """confluent-kafka's producer with the policies in its process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event
 from time import monotonic_ns
 from typing import Any, TypeAlias
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
-from sluicegate.client.policed_client import PolicedClient
+from sluicegate.client.policed_client import Engine, PolicedClient
 from sluicegate.client.policies import OpenPolicies, Policies
 from sluicegate.client.publishing import SEND, HeldMessage, Pass, Publisher
 from sluicegate.client.refused import RefusedError
@@ -40,13 +40,7 @@ class Producer(confluent_kafka.Producer):
             self._open_policies.close()
             raise
         settings = settings_of(args, options)
-        patience_ms = int(settings.get("message.timeout.ms", _TIMEOUT_MS)) or None
-        self._policed = PolicedClient(
-            self._open_policies.engine,
-            principal_of(settings),
-            settings.get("client.id", "rdkafka"),
-            None if patience_ms is None else patience_ms * 1_000_000,
-        )
+        self._policed = policed_of(self._open_policies.engine, settings)
         acks = settings.get("acks", settings.get("request.required.acks", "all"))
         self._wants_answers = str(acks) != "0"
         self._publishers: dict[str, Publisher] = {}
@@ -69,7 +63,7 @@ class Producer(confluent_kafka.Producer):
             was held for `message.timeout.ms`.
         """
         # <hot> Runs for every message.
-        if self.admit(topic, _length(value) + _length(key) + _lengths(headers)):
+        if self.admit(topic, length_of(value) + length_of(key) + lengths_of(headers)):
             super().produce(
                 topic, value, key, partition, on_delivery or callback, timestamp=timestamp, headers=headers
             )
@@ -84,7 +78,7 @@ class Producer(confluent_kafka.Producer):
     ) -> int:
         """Queue messages, as the original, once the policies let all of them pass."""
         sizes = [
-            _length(each.get("value")) + _length(each.get("key")) + _lengths(each.get("headers"))
+            length_of(each.get("value")) + length_of(each.get("key")) + lengths_of(each.get("headers"))
             for each in messages
         ]
         if not sizes or self.admit(topic, sum(sizes), len(sizes), max(sizes)):
@@ -131,14 +125,27 @@ class Producer(confluent_kafka.Producer):
         return self._publishers.setdefault(topic, publisher)
 
 
-def _length(part: Text) -> int:
+def policed_of(engine: Engine, settings: Mapping[str, Any]) -> PolicedClient:
+    """Who a producer is, by its configuration; it waits as long as librdkafka keeps a message."""
+    patience_ms = int(settings.get("message.timeout.ms", _TIMEOUT_MS))
+    return PolicedClient(
+        engine,
+        principal_of(settings),
+        settings.get("client.id", "rdkafka"),
+        patience_ms * 1_000_000 if patience_ms else None,
+    )
+
+
+def length_of(part: Text) -> int:
+    """Bytes of a key, a value or a header."""
     if part is None:
         return 0
     return len(part.encode() if isinstance(part, str) else part)
 
 
-def _lengths(headers: Headers) -> int:
+def lengths_of(headers: Headers) -> int:
+    """Bytes of a message's headers."""
     if not headers:
         return 0
     pairs = headers.items() if isinstance(headers, dict) else headers
-    return sum(_length(name) + _length(content) for name, content in pairs)
+    return sum(length_of(name) + length_of(content) for name, content in pairs)

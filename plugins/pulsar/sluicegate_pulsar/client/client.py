@@ -13,7 +13,7 @@ from sluicegate.client.refused import RefusedError
 from sluicegate.client.sync import finish
 from sluicegate.model import ANONYMOUS, OperationKind
 from sluicegate_pulsar.client.consumer import Consumer
-from sluicegate_pulsar.client.errors import consume_error, publish_error
+from sluicegate_pulsar.client.errors import error
 from sluicegate_pulsar.client.producer import Producer
 from sluicegate_pulsar.names import topic_name
 
@@ -59,7 +59,7 @@ class Client(pulsar.Client):  # type: ignore[misc]  # pulsar-client has no types
         try:
             self._attach(policed, OperationKind.ATTACH_PRODUCER, full)
         except RefusedError as refused:
-            raise publish_error(refused) from refused
+            raise error(refused) from refused
         try:
             return Producer(super().create_producer(topic, *args, **options), policed, full)
         except BaseException:
@@ -80,7 +80,7 @@ class Client(pulsar.Client):  # type: ignore[misc]  # pulsar-client has no types
             original = super().subscribe(topic, subscription_name, *args, **options)
         except RefusedError as refused:
             self._detach(policed)
-            raise consume_error(refused) from refused
+            raise error(refused) from refused
         except BaseException:
             self._detach(policed)
             raise

@@ -1,6 +1,7 @@
 """The Python client's exceptions for refusals."""
 
-from pulsar import exceptions
+from pulsar import Result, exceptions
+from pulsar.asyncio import PulsarException
 
 from sluicegate.client.refused import RefusedError
 from sluicegate.model import Outcome
@@ -9,24 +10,34 @@ _SIZE = "max_message_size"
 _DELAY = "max_delivery_delay"
 
 
-def publish_error(refused: RefusedError) -> Exception:
-    """The exception of a message or a producer that is refused."""
+_TOO_LATE = "Timeout"
+_CONSUMING = frozenset(
+    {"max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription"}
+)
+
+
+def kind_of(refused: RefusedError) -> str:
+    """The library's name for a refusal, of its exceptions and of its results alike."""
     reason = refused.decision.reasons[0]
     if refused.was_held:
-        kind = exceptions.Timeout
-    elif reason.policy == _SIZE:
-        kind = exceptions.MessageTooBig
-    elif reason.policy == _DELAY:
-        kind = exceptions.NotAllowedError
-    elif reason.outcome is Outcome.PRECONDITION:
-        kind = exceptions.ProducerBlockedQuotaExceededException
-    else:
-        kind = exceptions.ProducerBusy
-    error: Exception = kind(str(refused))
-    return error
+        return _TOO_LATE
+    if reason.policy == _SIZE:
+        return "MessageTooBig"
+    if reason.policy == _DELAY:
+        return "NotAllowedError"
+    if reason.policy in _CONSUMING:
+        return "ConsumerBusy"
+    if reason.outcome is Outcome.PRECONDITION:
+        return "ProducerBlockedQuotaExceededException"
+    return "ProducerBusy"
 
 
-def consume_error(refused: RefusedError) -> Exception:
-    """The exception of a consumer that is refused."""
-    error: Exception = exceptions.ConsumerBusy(str(refused))
-    return error
+def error(refused: RefusedError) -> Exception:
+    """The exception of a refusal."""
+    made: Exception = getattr(exceptions, kind_of(refused))(str(refused))
+    return made
+
+
+def aio_error(refused: RefusedError) -> PulsarException:
+    """The exception of a refusal in `pulsar.asyncio`."""
+    return PulsarException(getattr(Result, kind_of(refused)), str(refused))

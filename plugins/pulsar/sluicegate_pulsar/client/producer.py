@@ -9,12 +9,11 @@ from typing import Any
 import pulsar
 
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.publishing import HeldMessage, Pass, Publisher
+from sluicegate.client.publishing import HeldMessage
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sync import ClosedError, finish
-from sluicegate_pulsar.client.errors import publish_error
-
-_MS = timedelta(milliseconds=1)
+from sluicegate_pulsar.client.errors import error
+from sluicegate_pulsar.client.outgoing import Outgoing, Times
 
 
 class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no types
@@ -27,10 +26,8 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
 
     def __init__(self, original: pulsar.Producer, policed: PolicedClient, topic: str) -> None:
         self.__dict__.update(vars(original))
-        self._encode = original._schema.encode  # noqa: SLF001
+        self._outgoing = Outgoing(policed, topic, original._schema.encode)  # noqa: SLF001
         self._schema = pulsar.schema.BytesSchema()
-        self._policed = policed
-        self._publisher = Publisher(policed, topic)
         self._is_closed = Event()
 
     def send(
@@ -50,7 +47,7 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
 
         :raises pulsar.exceptions.PulsarException: if it is refused.
         """
-        data, times = self._admitted(content, partition_key, properties, deliver_at, deliver_after)
+        data, times = self._admitted(content, (deliver_at, deliver_after))
         return super().send(
             data,
             properties,
@@ -81,7 +78,7 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
 
         :raises pulsar.exceptions.PulsarException: if it is refused; the callback is not called then.
         """
-        data, times = self._admitted(content, partition_key, properties, deliver_at, deliver_after)
+        data, times = self._admitted(content, (deliver_at, deliver_after))
         super().send_async(
             data,
             callback,
@@ -101,36 +98,19 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
         try:
             super().close()
         finally:
-            with self._policed.engine.lock:
-                self._policed.detach(monotonic_ns())
+            policed = self._outgoing.policed
+            with policed.engine.lock:
+                policed.detach(monotonic_ns())
 
-    def _admitted(
-        self,
-        content: Any,
-        key: str | None,
-        properties: Mapping[str, str] | None,
-        deliver_at: int | None,
-        deliver_after: timedelta | None,
-    ) -> tuple[bytes | None, tuple[int | None, timedelta | None]]:
-        """Wait until a message may be sent.
-
-        :return: its payload, and `deliver_at` and `deliver_after` as the policies want them.
-        """
-        data: bytes | None = None if content is None else self._encode(content)
-        publisher, now_ns = self._publisher, monotonic_ns()
-        asked_ms = 0
-        if deliver_after is not None:
-            asked_ms = deliver_after // _MS
-        elif deliver_at is not None:
-            asked_ms = max(0, deliver_at - self._policed.engine.wall_ms(now_ns))
+    def _admitted(self, content: Any, times: Times) -> tuple[bytes | None, Times]:
+        """Wait until a message may be sent: its payload, and when it is to be delivered."""
+        policed = self._outgoing.policed
         try:
-            decided = publisher.send(len(data or b""), now_ns, delay_ms=asked_ms)
+            data, decided = self._outgoing.decide(content, times)
             if isinstance(decided, HeldMessage):
-                finish(self._policed.engine, decided.waiting, self._is_closed)
+                finish(policed.engine, decided.waiting, self._is_closed)
         except RefusedError as refused:
-            raise publish_error(refused) from refused
+            raise error(refused) from refused
         except ClosedError as closed:
             raise pulsar.exceptions.AlreadyClosed("the producer was closed") from closed
-        assert decided is not Pass.DROP  # noqa: S101 - Pulsar's producers always want an answer
-        fixed_ms = publisher.fixed_delay_ms(now_ns)
-        return data, (None, timedelta(milliseconds=fixed_ms)) if fixed_ms else (deliver_at, deliver_after)
+        return data, self._outgoing.times(times)
