@@ -48,6 +48,12 @@ class Receiver:
             return 0
         return max(decision.delay_ns, _LEAST_WAIT_NS) if decision.action is Action.DELAY else LONGEST_WAIT_NS
 
+    def counts_unacked(self, now_ns: int) -> bool:
+        """Whether the topic limits the unacknowledged messages of a consumer."""
+        with self._engine.lock:
+            policies = self._client.gate(self.topic, now_ns).policies
+        return policies.number("max_unacked_messages_per_consumer") > 0
+
     def acknowledged(self, messages: int, now_ns: int) -> None:
         """The application has acknowledged messages."""
         op = self._client.operation(OperationKind.ACKNOWLEDGE, self.topic, self._op.subscription)

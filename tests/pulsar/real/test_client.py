@@ -157,12 +157,19 @@ def test_unacknowledged_messages_hold_the_next_one_back(new_client: NewClient, n
         producer, consumer = client.create_producer(topic), subscribed(client, topic)
         for value in (b"1", b"2", b"3"):
             producer.send(value)
-        first, second = consumer.receive(LONG_MS), consumer.receive(LONG_MS)
+        first, _ = consumer.receive(LONG_MS), consumer.receive(LONG_MS)
         with pytest.raises(exceptions.Timeout):
             consumer.receive(500)
         consumer.acknowledge(first)
-        assert consumer.receive(LONG_MS).data() == b"3"
-        consumer.acknowledge(second)
+        third = consumer.receive(LONG_MS)
+        assert third.data() == b"3"
+        producer.send(b"4")
+        producer.send(b"5")
+        consumer.acknowledge(first)  # once more, which frees nothing
+        with pytest.raises(exceptions.Timeout):
+            consumer.receive(500)
+        consumer.acknowledge_cumulative(third)
+        assert [consumer.receive(LONG_MS).data() for _ in range(2)] == [b"4", b"5"]
 
 
 async def test_on_an_event_loop(pulsar: PulsarBroker, new_file: NewFile, new_topic: NewTopic) -> None:

@@ -113,6 +113,21 @@ class Consumer(original_aio.Consumer):  # type: ignore[misc]  # pulsar-client ha
         await super().acknowledge(message)
         self._incoming.acknowledged(message)
 
+    async def acknowledge_cumulative(self, message: Any) -> None:
+        """Acknowledge a message and those before it, as the original."""
+        await super().acknowledge_cumulative(message)
+        self._incoming.acknowledged_up_to(message)
+
+    async def negative_acknowledge(self, message: Any) -> None:
+        """Have a message delivered again, as the original."""
+        await super().negative_acknowledge(message)
+        self._incoming.acknowledged(message)
+
+    def redeliver_unacknowledged_messages(self) -> None:
+        """Have all unacknowledged messages delivered again, as the original; what waits is among them."""
+        super().redeliver_unacknowledged_messages()
+        self._incoming.all_given_back()
+
     async def close(self) -> None:
         """Close it, as the original; its places are free then, and what waited is delivered elsewhere."""
         try:

@@ -52,6 +52,21 @@ class Consumer(pulsar.Consumer):  # type: ignore[misc]  # pulsar-client has no t
         super().acknowledge(message)
         self._incoming.acknowledged(message)
 
+    def acknowledge_cumulative(self, message: Any) -> None:
+        """Acknowledge a message and those before it, as the original."""
+        super().acknowledge_cumulative(message)
+        self._incoming.acknowledged_up_to(message)
+
+    def negative_acknowledge(self, message: Any) -> None:
+        """Have a message delivered again, as the original."""
+        super().negative_acknowledge(message)
+        self._incoming.acknowledged(message)
+
+    def redeliver_unacknowledged_messages(self) -> None:
+        """Have all unacknowledged messages delivered again, as the original; what waits is among them."""
+        super().redeliver_unacknowledged_messages()
+        self._incoming.all_given_back()
+
     def close(self) -> None:
         """Close it, as the original; its places are free then, and what waited is delivered elsewhere."""
         self._is_closed.set()
