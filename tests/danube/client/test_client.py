@@ -11,7 +11,7 @@ import yaml
 from tests.danube.support.clients import consuming, producing
 
 from sluicegate_danube.client import DanubeClient, DanubeClientBuilder
-from sluicegate_danube.client.errors import PolicyError
+from sluicegate_danube.client.exceptions import PolicyError
 from sluicegate_danube.reference import ReferenceBroker
 
 NewClient = Callable[..., Any]

@@ -4,8 +4,8 @@ The originals' names and signatures; `DanubeClientBuilder` has one more keyword,
 or the path of a policy file.
 """
 
-from sluicegate_danube.client.client import DanubeClient, DanubeClientBuilder
 from sluicegate_danube.client.consumer import Consumer, ConsumerBuilder
+from sluicegate_danube.client.danube_client import DanubeClient, DanubeClientBuilder
 from sluicegate_danube.client.producer import Producer, ProducerBuilder
 
 __all__ = [

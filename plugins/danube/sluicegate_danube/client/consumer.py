@@ -11,7 +11,7 @@ from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.receiving import Receiver
 from sluicegate.client.refused import RefusedError
 from sluicegate.model import OperationKind
-from sluicegate_danube.client.errors import error
+from sluicegate_danube.client.exceptions import error
 
 _MS = 1_000
 """Danube gives publish times in microseconds."""

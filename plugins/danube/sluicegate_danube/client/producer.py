@@ -7,10 +7,10 @@ import danube
 
 from sluicegate.client.aio import finish
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.publishing import HeldMessage, Pass, Publisher
 from sluicegate.client.refused import RefusedError
+from sluicegate.client.sending import HeldMessage, Pass, Publisher
 from sluicegate.model import OperationKind
-from sluicegate_danube.client.errors import error
+from sluicegate_danube.client.exceptions import error
 
 _DROPPED = 0
 """What `send` returns for a message that was dropped, as `on_limit: drop` says."""

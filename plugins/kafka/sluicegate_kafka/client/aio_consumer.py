@@ -11,8 +11,8 @@ from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import IllegalStateError
 
 from sluicegate.client.aio import finish
+from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.policies import OpenPolicies, Policies
 from sluicegate.client.receiving import Receiver
 from sluicegate.client.refused import RefusedError
 from sluicegate.model import ANONYMOUS, OperationKind

@@ -9,10 +9,10 @@ import aiokafka
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from sluicegate.client.aio import finish
+from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.policies import OpenPolicies, Policies
-from sluicegate.client.publishing import SEND, HeldMessage, Pass, Publisher
 from sluicegate.client.refused import RefusedError
+from sluicegate.client.sending import SEND, HeldMessage, Pass, Publisher
 from sluicegate.model import ANONYMOUS, OperationKind
 from sluicegate_kafka.client.aio_errors import publish_error
 from sluicegate_kafka.client.signatures import with_policies

@@ -7,9 +7,9 @@ from typing import Any
 from confluent_kafka import aio
 
 from sluicegate.client.aio import finish
-from sluicegate.client.policies import OpenPolicies, Policies
-from sluicegate.client.publishing import HeldMessage, Publisher
+from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.refused import RefusedError
+from sluicegate.client.sending import HeldMessage, Publisher
 from sluicegate.model import OperationKind
 from sluicegate_kafka.client.rd_consumer import Consumer
 from sluicegate_kafka.client.rd_errors import publish_error

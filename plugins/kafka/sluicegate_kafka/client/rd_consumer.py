@@ -8,8 +8,8 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import KafkaException, Message, TopicPartition
 
+from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.policies import OpenPolicies, Policies
 from sluicegate.client.receiving import Receiver
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sync import finish

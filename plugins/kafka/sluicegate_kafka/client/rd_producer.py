@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 
+from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import Engine, PolicedClient
-from sluicegate.client.policies import OpenPolicies, Policies
-from sluicegate.client.publishing import SEND, HeldMessage, Pass, Publisher
 from sluicegate.client.refused import RefusedError
+from sluicegate.client.sending import SEND, HeldMessage, Pass, Publisher
 from sluicegate.client.sync import ClosedError, finish
 from sluicegate.model import OperationKind
 from sluicegate_kafka.client.rd_errors import publish_error

@@ -4,8 +4,8 @@
 path of a policy file. Its producers and consumers are subclasses of the original's.
 """
 
-from sluicegate_pulsar.client.client import Client
 from sluicegate_pulsar.client.consumer import Consumer
 from sluicegate_pulsar.client.producer import Producer
+from sluicegate_pulsar.client.pulsar_client import Client
 
 __all__ = ["Client", "Consumer", "Producer"]

@@ -12,12 +12,12 @@ import pulsar
 from pulsar import asyncio as original_aio
 
 from sluicegate.client.aio import finish
+from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.policies import OpenPolicies, Policies
-from sluicegate.client.publishing import HeldMessage
 from sluicegate.client.refused import RefusedError
+from sluicegate.client.sending import HeldMessage
 from sluicegate.model import ANONYMOUS, OperationKind
-from sluicegate_pulsar.client.errors import aio_error
+from sluicegate_pulsar.client.exceptions import aio_error
 from sluicegate_pulsar.client.incoming import Incoming
 from sluicegate_pulsar.client.outgoing import Outgoing
 from sluicegate_pulsar.names import topic_name

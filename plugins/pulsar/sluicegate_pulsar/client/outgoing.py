@@ -6,7 +6,7 @@ from time import monotonic_ns
 from typing import Any, TypeAlias
 
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.publishing import HeldMessage, Pass, Publisher
+from sluicegate.client.sending import HeldMessage, Pass, Publisher
 
 Times: TypeAlias = tuple[int | None, timedelta | None]
 """`deliver_at` and `deliver_after`."""

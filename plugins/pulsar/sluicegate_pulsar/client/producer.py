@@ -9,10 +9,10 @@ from typing import Any
 import pulsar
 
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.publishing import HeldMessage
 from sluicegate.client.refused import RefusedError
+from sluicegate.client.sending import HeldMessage
 from sluicegate.client.sync import ClosedError, finish
-from sluicegate_pulsar.client.errors import error
+from sluicegate_pulsar.client.exceptions import error
 from sluicegate_pulsar.client.outgoing import Outgoing, Times
 
 

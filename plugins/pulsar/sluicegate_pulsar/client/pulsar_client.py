@@ -7,13 +7,13 @@ from typing import Any
 
 import pulsar
 
+from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.policies import OpenPolicies, Policies
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sync import finish
 from sluicegate.model import ANONYMOUS, OperationKind
 from sluicegate_pulsar.client.consumer import Consumer
-from sluicegate_pulsar.client.errors import error
+from sluicegate_pulsar.client.exceptions import error
 from sluicegate_pulsar.client.producer import Producer
 from sluicegate_pulsar.names import topic_name
 

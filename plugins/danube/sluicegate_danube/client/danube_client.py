@@ -4,8 +4,8 @@ from typing import Any
 
 import danube
 
+from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.policies import OpenPolicies, Policies
 from sluicegate.model import ANONYMOUS
 from sluicegate_danube.client.consumer import ConsumerBuilder
 from sluicegate_danube.client.producer import ProducerBuilder
