@@ -9,14 +9,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from ssl import SSLContext
 from threading import Event, RLock, Thread
 from time import monotonic_ns
 from types import TracebackType
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, TypeAlias
 
 from sluicegate.broker import BaseDriver, BaseFront
 from sluicegate.config.load import entry_policies, load, parse_file, version_of
-from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
+from sluicegate.config.models import BrokerConfig, Decisions, GatewayConfig, Listen
 from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import GateCache
@@ -27,16 +28,19 @@ from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.log_sink import LogSink
 from sluicegate.runtime.plugins import Plugins, load_plugins
+from sluicegate.runtime.policies_by_url import PoliciesByUrl, PolicyUrlError
 from sluicegate.runtime.policies_in_force import PolicyWatch
 
-__all__ = ["PolicyEngine", "ServiceConfig"]
+__all__ = ["PolicyEngine", "PolicyUrlError", "ServiceConfig"]
 
 log = logging.getLogger(__name__)
 
 _LOOKS_A_SECOND = 4
 """How often file and store are checked for changes."""
 _LOOKS_TO_DROP = 60 * _LOOKS_A_SECOND
+_TOKEN = "SLUICEGATE_TOKEN"  # noqa: S105 - the name of a variable
 
+Door: TypeAlias = Literal["interceptor", "client"]
 NameOf = Callable[[str], TopicName]
 
 
@@ -119,9 +123,11 @@ class PolicyEngine:
         name_of: NameOf | None = None,
         environ: Mapping[str, str] = os.environ,
         sink: DecisionSink | None = None,
+        door: Door = "interceptor",
     ) -> Self:
         """Create an engine that follows a file and its store; it applies changes within a second.
 
+        :param door: what the decision log says of the place of the decisions.
         :param environ: environment that overrides the file.
         :raises ConfigErrors: if the file has errors.
         :raises PluginError: if a plugin cannot be loaded.
@@ -136,7 +142,54 @@ class PolicyEngine:
         engine = cls.__new__(cls)
         try:
             begin = engine._begin  # noqa: SLF001 - shared with the constructor
-            begin(loaded.config, (), broker, installed, name_of, sink, watch)
+            begin(loaded.config, (), broker, installed, name_of, sink, watch, door=door)
+        except BaseException:
+            watch.close()
+            raise
+        return engine
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        broker: str | None = None,
+        *,
+        token: str | None = None,
+        tls: SSLContext | None = None,
+        timeout_s: float = 10.0,
+        state_dir: str | os.PathLike[str] | None = None,
+        plugins: Iterable[object] = (),
+        sink: DecisionSink | None = None,
+        door: Door = "interceptor",
+    ) -> Self:
+        """Create an engine that follows the policies of a gateway; it applies changes within a second.
+
+        The last good policies stay in force while the gateway is away, is slow, or answers nonsense.
+
+        :param url: of the gateway's admin endpoint, such as `http://gateway:9095`.
+        :param broker: the broker's entry at the gateway; may be left out if there is only one.
+        :param token: of a caller in the gateway's `admin.callers`, whose scope is `read`; by default the
+            environment's SLUICEGATE_TOKEN. A gateway on this host needs none.
+        :param tls: context for `https:`; by default the system's authorities.
+        :param timeout_s: how long to wait for the first policies, in seconds.
+        :param state_dir: folder for the decision log and for the last good policies, with which the engine
+            starts while the gateway is away. Without it, neither is kept.
+        :param door: what the decision log says of the place of the decisions.
+        :raises PolicyUrlError: if there are no policies in time.
+        :raises PluginError: if a plugin cannot be loaded.
+        :raises ValueError: if the URL cannot be one of a gateway.
+        """
+        installed = load_plugins((), (*plugins, _ServicePlugin()))
+        folder = None if state_dir is None else Path(state_dir)
+        watch = PoliciesByUrl(url, broker, installed, token or os.environ.get(_TOKEN), tls, folder)
+        watch.start(timeout_s)
+        engine = cls.__new__(cls)
+        try:
+            config = GatewayConfig(brokers=(watch.config,), decisions=Decisions(enabled=folder is not None))
+            if folder is not None:
+                config = config.model_copy(update={"state_dir": os.fspath(folder)})
+            begin = engine._begin  # noqa: SLF001 - shared with the constructor
+            begin(config, (), None, installed, None, sink, watch, door=door, journal=folder is not None)
         except BaseException:
             watch.close()
             raise
@@ -150,7 +203,10 @@ class PolicyEngine:
         plugins: Plugins,
         name_of: NameOf | None,
         sink: DecisionSink | None,
-        watch: PolicyWatch | None,
+        watch: PolicyWatch | PoliciesByUrl | None,
+        *,
+        door: Door = "interceptor",
+        journal: bool = True,
     ) -> None:
         self.config: BrokerConfig = _entry(config, broker)
         """The broker's entry."""
@@ -162,7 +218,7 @@ class PolicyEngine:
         self._layers = layers
         self._log: LogSink | None = None
         if sink is None:
-            self._log = LogSink(config, self.config, plugins)
+            self._log = LogSink(config, self.config, plugins, door=door, journal=journal)
             sink = self._log.sink
         self._unkept: dict[str, str] = {}
         known = {} if watch is None else watch.facts(self.config.name)
@@ -296,6 +352,8 @@ class PolicyEngine:
                 with self.lock:
                     self._host.replace(self._policies())
         self._keep_facts()
+        if isinstance(self._watch, PoliciesByUrl):
+            self._watch.publish(self.context.metrics)
         if looks % _LOOKS_A_SECOND == 0:
             self._host.tls.look(datetime.now(UTC))
         with self.lock:

@@ -1,4 +1,4 @@
-"""The policies of a process's clients: one engine for all that name the same file."""
+"""The policies of a process's clients: one engine for all that name the same file or gateway."""
 
 import os
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sluicegate.embedded import PolicyEngine
 
 Policies: TypeAlias = PolicyEngine | str | os.PathLike[str]
-"""An application's own engine, or a policy file."""
+"""An application's own engine, a policy file, or the URL of a gateway's admin endpoint."""
 
 
 @dataclass(slots=True)
@@ -35,10 +35,11 @@ _ENGINES = _Engines()
 class OpenPolicies:
     """The policies of one client, until it is closed.
 
-    :param policies: an engine, which stays open, or a file, whose engine ends with its last client.
+    :param policies: an engine, which stays open; or a file or a URL, whose engine ends with its last client.
     :param system: what the client speaks, such as `kafka`.
-    :param broker: the broker's entry in the file; by default the first one of this system.
+    :param broker: the broker's entry in the file or at the gateway; by default the first one.
     :raises ConfigErrors: if the file has errors.
+    :raises PolicyUrlError: if the gateway does not tell its policies.
     :raises StoreError: if its store cannot be read.
     :raises KeyError: if it has no such broker.
     :raises ValueError: if the broker is of another system.
@@ -49,7 +50,7 @@ class OpenPolicies:
         if isinstance(policies, PolicyEngine):
             self.engine = policies
         else:
-            self._name = (os.fspath(Path(policies).resolve()), broker)
+            self._name = (_name_of(os.fspath(policies)), broker)
             self.engine = self._opened(self._name)
         if self.engine.config.system not in (system, "service"):
             self.close()
@@ -63,7 +64,7 @@ class OpenPolicies:
         with _ENGINES.lock:
             shared = _ENGINES.by_name.get(name)
             if shared is None:
-                shared = _ENGINES.by_name[name] = _Shared(PolicyEngine.from_file(name[0], name[1]))
+                shared = _ENGINES.by_name[name] = _Shared(_new_engine(*name))
             shared.users += 1
             return shared.engine
 
@@ -79,3 +80,12 @@ class OpenPolicies:
                 return
             del _ENGINES.by_name[name]
         shared.engine.close()
+
+
+def _name_of(policies: str) -> str:
+    return policies if "://" in policies else os.fspath(Path(policies).resolve())
+
+
+def _new_engine(name: str, broker: str | None) -> PolicyEngine:
+    open_it = PolicyEngine.from_url if "://" in name else PolicyEngine.from_file
+    return open_it(name, broker, door="client")

@@ -1,7 +1,7 @@
 """Clients of Danube that apply the policies in the application's own process.
 
 The originals' names and signatures; `DanubeClientBuilder` has one more keyword, `policies`: a `PolicyEngine`,
-or the path of a policy file.
+the path of a policy file, or the URL of a gateway.
 """
 
 from sluicegate_danube.client.consumer import Consumer, ConsumerBuilder

@@ -47,7 +47,7 @@ class DanubeClient(danube.DanubeClient):  # type: ignore[misc]  # danube-client 
 class DanubeClientBuilder(danube.DanubeClientBuilder):  # type: ignore[misc]  # danube-client has no types
     """The original's builder.
 
-    :param policies: an engine, or the path of a policy file.
+    :param policies: an engine, the path of a policy file, or the URL of a gateway's admin endpoint.
     :param broker: the cluster's entry in that file; by default the first one.
     :param principal: whom the client logs in as, which only the broker can tell from a token.
     """

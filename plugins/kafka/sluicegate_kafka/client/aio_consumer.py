@@ -27,7 +27,7 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
     Its partition is paused and its position goes back to it, so that nothing is committed which the
     application did not get. Other partitions go on, and the member stays in its group.
 
-    :param policies: an engine, or the path of a policy file.
+    :param policies: an engine, the path of a policy file, or the URL of a gateway's admin endpoint.
     :param broker: the cluster's entry in that file; by default the first one.
     :raises ConfigErrors: if the file has errors.
     """

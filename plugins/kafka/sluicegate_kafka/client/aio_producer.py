@@ -24,7 +24,7 @@ Header = tuple[str, bytes]
 class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiokafka has no types
     """aiokafka's producer; a message waits for its rate, or is refused, before it is batched.
 
-    :param policies: an engine, or the path of a policy file.
+    :param policies: an engine, the path of a policy file, or the URL of a gateway's admin endpoint.
     :param broker: the cluster's entry in that file; by default the first one.
     :raises ConfigErrors: if the file has errors.
     """

@@ -19,7 +19,7 @@ from sluicegate_kafka.client.rd_producer import length_of, policed_of
 class AIOProducer(aio.AIOProducer):
     """The original's producer; `produce` waits for the message's rate, or raises.
 
-    :param policies: an engine, or the path of a policy file.
+    :param policies: an engine, the path of a policy file, or the URL of a gateway's admin endpoint.
     :param broker: the cluster's entry in that file; by default the first one.
     :raises ConfigErrors: if the file has errors.
     """
@@ -76,7 +76,7 @@ class AIOProducer(aio.AIOProducer):
 class AIOConsumer(aio.AIOConsumer):
     """The original's consumer, over a `Consumer` with policies; it calls that one in threads.
 
-    :param policies: an engine, or the path of a policy file.
+    :param policies: an engine, the path of a policy file, or the URL of a gateway's admin endpoint.
     :param broker: the cluster's entry in that file; by default the first one.
     :raises ConfigErrors: if the file has errors.
     """

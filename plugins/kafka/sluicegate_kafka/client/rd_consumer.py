@@ -29,7 +29,7 @@ class Consumer(confluent_kafka.Consumer):
     Its partition is paused and its position goes back to it. Offsets are stored for the commit only when the
     application gets their messages. Other partitions go on, and the member stays in its group.
 
-    :param policies: an engine, or the path of a policy file.
+    :param policies: an engine, the path of a policy file, or the URL of a gateway's admin endpoint.
     :param broker: the cluster's entry in that file; by default the first one.
     :raises ConfigErrors: if the file has errors.
     """

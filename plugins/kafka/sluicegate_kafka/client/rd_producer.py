@@ -27,7 +27,7 @@ _TIMEOUT_MS = 300_000
 class Producer(confluent_kafka.Producer):
     """confluent-kafka's producer; `produce` blocks while a message waits for its rate, or raises.
 
-    :param policies: an engine, or the path of a policy file.
+    :param policies: an engine, the path of a policy file, or the URL of a gateway's admin endpoint.
     :param broker: the cluster's entry in that file; by default the first one.
     :raises ConfigErrors: if the file has errors.
     """

@@ -1,7 +1,8 @@
 """Clients of Pulsar that apply the policies in the application's own process.
 
-`Client` has the original's name and signature with one more keyword, `policies`: a `PolicyEngine`, or the
-path of a policy file. Its producers and consumers are subclasses of the original's.
+`Client` has the original's name and signature with one more keyword, `policies`: a `PolicyEngine`, the
+path of a policy file, or the URL of a gateway. Its producers and consumers are subclasses of the
+original's.
 """
 
 from sluicegate_pulsar.client.consumer import Consumer

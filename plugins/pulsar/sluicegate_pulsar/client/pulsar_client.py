@@ -25,7 +25,7 @@ _TIMEOUT_MS = 30_000
 class Client(pulsar.Client):  # type: ignore[misc]  # pulsar-client has no types
     """The original's client, whose producers and consumers apply the policies.
 
-    :param policies: an engine, or the path of a policy file.
+    :param policies: an engine, the path of a policy file, or the URL of a gateway's admin endpoint.
     :param broker: the cluster's entry in that file; by default the first one.
     :param principal: whom it logs in as, which only the broker can tell from a token.
     :raises ConfigErrors: if the file has errors.
