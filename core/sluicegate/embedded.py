@@ -13,9 +13,10 @@ from ssl import SSLContext
 from threading import Event, RLock, Thread
 from time import monotonic_ns
 from types import TracebackType
-from typing import ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from sluicegate.broker import BaseDriver, BaseFront
+from sluicegate.config.fields import PolicyFields
 from sluicegate.config.load import entry_policies, load, parse_file, version_of
 from sluicegate.config.models import BrokerConfig, Decisions, GatewayConfig, Listen
 from sluicegate.config.units import HostPort
@@ -24,6 +25,8 @@ from sluicegate.engine.gates import GateCache
 from sluicegate.hooks import hookimpl
 from sluicegate.host.private_files import make_folder
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, digest_of, path_name
+from sluicegate.runtime.client_policies import for_client
+from sluicegate.runtime.effective import BrokerPolicies, capabilities_of
 from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.log_sink import LogSink
@@ -208,12 +211,16 @@ class PolicyEngine:
         door: Door = "interceptor",
         journal: bool = True,
     ) -> None:
-        self.config: BrokerConfig = _entry(config, broker)
+        self.config: BrokerConfig = _entry(config, broker, door)
         """The broker's entry."""
         self.lock = RLock()
         """Held during each use of gates, because other threads may use and replace them. Reentrant, because a
         stream releases its place when it is garbage collected, which may happen anywhere."""
         self._watch = watch
+        self._for_clients = door == "client" or isinstance(watch, PoliciesByUrl)
+        self.not_enforced: Mapping[str, str] = {}
+        """Why policies that are set do not apply in this process, by field."""
+        self._plugins = plugins
         self._applied_changes = 0
         self._layers = layers
         self._log: LogSink | None = None
@@ -299,11 +306,40 @@ class PolicyEngine:
             self._host.replace(self._policies())
             return self._host.policies.version
 
+    def explain(self, topic: str) -> dict[str, Any]:
+        """Which policies apply to a topic, and where each value comes from; counts are of this process.
+
+        :return: as JSON, what `sluicegate explain TOPIC --json` shows, and `not_enforced`: why policies that
+            are set do not apply in this process, by field.
+        """
+        with self.lock:
+            explained = BrokerPolicies(
+                self.config,
+                self._plugins.drivers[self.config.system],
+                self.context.resolver,
+                PolicyFields.of(self._plugins.policy_models),
+                self.context.recall(""),
+            ).explain(topic)
+        return {**explained, "counts": "of this process", "not_enforced": dict(self.not_enforced)}
+
     def _policies(self) -> PolicySet:
         if self._watch is not None:
-            return self._watch.policies(self.config.name)
-        version = version_of([self.config], digest_of(self._layers))
-        return entry_policies(self.config, self._layers, version)
+            policies = self._watch.policies(self.config.name)
+        else:
+            version = version_of([self.config], digest_of(self._layers))
+            policies = entry_policies(self.config, self._layers, version)
+        return self._of_clients(policies) if self._for_clients else policies
+
+    def _of_clients(self, policies: PolicySet) -> PolicySet:
+        """Leave out what the process of a client cannot enforce, and say so by name."""
+        unknown = self._watch.unknown if isinstance(self._watch, PoliciesByUrl) else ()
+        capabilities = capabilities_of(self._plugins.drivers.get(self.config.system))
+        kept, reasons = for_client(policies, self.config.system, capabilities, unknown)
+        if reasons.keys() - self.not_enforced.keys():
+            named = "; ".join(f"{field}: {why}" for field, why in reasons.items())
+            log.warning("policies of %s that this process does not enforce: %s", self.config.name, named)
+        self.not_enforced = reasons
+        return kept
 
     # -- life -----------------------------------------------------------------------------------------
 
@@ -384,8 +420,9 @@ def _goes_on(call: Callable[[int], bool], now_ns: int) -> bool:
         return True
 
 
-def _entry(config: GatewayConfig, broker: str | None) -> BrokerConfig:
+def _entry(config: GatewayConfig, broker: str | None, door: Door) -> BrokerConfig:
     for entry in config.brokers:
         if broker is None or entry.name == broker:
-            return entry
+            # A client looks after no volumes of its broker, and has no login for it.
+            return entry.model_copy(update={"storage": None}) if door == "client" else entry
     raise KeyError(broker)

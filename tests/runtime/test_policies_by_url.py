@@ -266,6 +266,21 @@ async def test_the_last_good_ones_of_an_earlier_start_apply_while_the_gateway_is
             pass
 
 
+async def test_fields_of_plugins_that_this_process_lacks_are_left_out_and_named(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.handler = lying(
+        lambda it: it["settings"].append({**it["settings"][0], "field": "max_fun"}), gateway
+    )
+    async with engine_of(gateway) as engine:
+        assert rate(engine) == 1000
+        why = {"max_fun": "no plugin of this process declares it"}
+        explained = engine.explain("orders.eu")
+        assert explained["not_enforced"] == why
+        assert explained["policies"]["max_publish_rate"]["location"] == "gateway.yaml:5"
+    assert sum("max_fun: no plugin" in each.message for each in caplog.records) == 1
+
+
 async def test_clients_of_a_process_share_one_engine_for_a_url(gateway: Gateway) -> None:
     def opened() -> list[OpenPolicies]:
         return [OpenPolicies(gateway.url, "kafka") for _ in range(3)]
