@@ -23,6 +23,7 @@ from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.hooks import hookimpl
+from sluicegate.host.forks import ForkGuard
 from sluicegate.host.private_files import make_folder
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, digest_of, path_name
 from sluicegate.runtime.client_policies import for_client
@@ -247,6 +248,8 @@ class PolicyEngine:
         """Exceptions of plugins."""
         self._every_second: list[Callable[[int], bool]] = []
         self._ending = Event()
+        self._process = os.getpid()
+        self._fork_guard = ForkGuard(self.lock, self._forked)
         self._thread = Thread(target=self._follow, name="sluicegate-engine", daemon=True)
         self._start()
 
@@ -344,7 +347,7 @@ class PolicyEngine:
     # -- life -----------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush the decision log and close the store; idempotent."""
+        """Flush the decision log and close the store; idempotent, and nothing in the child of a fork."""
         if self._ending.is_set():
             return
         self._ending.set()
@@ -356,6 +359,17 @@ class PolicyEngine:
             self._log.log.close()
         if self._watch is not None:
             self._watch.close()
+
+    def _forked(self) -> None:
+        """The threads, the log and the store are those of the parent."""
+        self._ending.set()
+        self.gates.refuse(self._refuse_forked)
+
+    def _refuse_forked(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        raise RuntimeError(
+            f"the policies were opened in process {self._process}, before a fork: open client and policies "
+            "in this process"
+        )
 
     def __enter__(self) -> Self:
         """Return the engine; leaving the block closes it."""

@@ -7,6 +7,7 @@ from threading import Lock
 from typing import TypeAlias
 
 from sluicegate.embedded import PolicyEngine
+from sluicegate.host.forks import ForkGuard
 
 Policies: TypeAlias = PolicyEngine | str | os.PathLike[str]
 """An application's own engine, a policy file, or the URL of a gateway's admin endpoint."""
@@ -18,7 +19,7 @@ class _Shared:
     users: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class _Engines:
     """The engines that this process has opened by name.
 
@@ -27,6 +28,14 @@ class _Engines:
 
     by_name: dict[tuple[str, str | None], _Shared] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
+    fork_guard: ForkGuard = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fork_guard = ForkGuard(self.lock, self.forget)
+
+    def forget(self) -> None:
+        """In the child of a fork: the engines are the parent's, and clients open their own."""
+        self.by_name.clear()
 
 
 _ENGINES = _Engines()
@@ -74,7 +83,9 @@ class OpenPolicies:
         if name is None:
             return
         with _ENGINES.lock:
-            shared = _ENGINES.by_name[name]
+            shared = _ENGINES.by_name.get(name)
+            if shared is None or shared.engine is not self.engine:
+                return  # in the child of a fork
             shared.users -= 1
             if shared.users:
                 return
