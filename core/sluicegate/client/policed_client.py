@@ -64,6 +64,8 @@ class PolicedClient:
         """Tells its attachments from those of all other clients of the process."""
         self._attached: dict[tuple[OperationKind, str], Operation] = {}
         self._listings = Listings()
+        self.is_ended = False
+        """Whether it is closed."""
 
     @property
     def exempt(self) -> bool:
@@ -90,7 +92,7 @@ class PolicedClient:
         return (kind, topic) in self._attached
 
     def attaching(self, turn: Turn, kind: OperationKind, topic: str, subscription: str = "") -> Work[None]:
-        """Take a place on a topic, and that of a subscription which may be a new one.
+        """Take a place on a topic, and that of a subscription which may be a new one; none once it has ended.
 
         :raises RefusedError: in the work, if there is none.
         """
@@ -110,6 +112,8 @@ class PolicedClient:
             raise self._refused(refusal)
         place.confirmed(gate(turn.now_ns))
         self._attached[kind, topic] = attach
+        if self.is_ended:  # its library refuses what it is used for now
+            self.detach(turn.now_ns)
 
     def listed(self, topic: str, names: frozenset[str] | None, asked_ns: int, now_ns: int) -> None:
         """The broker's subscriptions of a topic have been listed.
@@ -121,11 +125,17 @@ class PolicedClient:
         if names is not None:
             self.gate(topic, now_ns).state.learn_subscriptions(names, asked_ns)
 
-    def detach(self, now_ns: int, *topics: str) -> None:
-        """Give up its places on some topics, or on all; idempotent."""
-        for kind, topic in list(self._attached):
-            if not topics or topic in topics:
-                self.gate(topic, now_ns).detach(self._attached.pop((kind, topic)))
+    def detach(self, now_ns: int) -> None:
+        """Give up all its places; idempotent."""
+        while self._attached:
+            (_, topic), attach = self._attached.popitem()
+            self.gate(topic, now_ns).detach(attach)
+
+    def end(self, now_ns: int) -> None:
+        """It is closed: give up all its places, for ever. Its caller need not hold the lock."""
+        with self.engine.lock:
+            self.is_ended = True
+            self.detach(now_ns)
 
     # -- waiting --------------------------------------------------------------------------------------
 

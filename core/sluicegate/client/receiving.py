@@ -33,11 +33,11 @@ class Receiver:
         :return: 0 if it may have them now; they are charged then.
         """
         # <hot> Runs for every message.
-        op = self._op
-        op.messages = messages
-        op.bytes = op.largest = nbytes
-        client = self._client
+        op, client = self._op, self._client
         with self._engine.lock:
+            # Other threads use the operation for their messages.
+            op.messages = messages
+            op.bytes = op.largest = nbytes
             gate = client.gate(self.topic, now_ns)
             if gate.delay is not None:
                 early_ms = published_ms + gate.delay.fixed_ms - self._engine.wall_ms(now_ns)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from time import monotonic_ns
 from typing import Final
 
 from sluicegate.client.policed_client import PolicedClient
@@ -42,7 +43,7 @@ class Publisher:
     :param reliable: False if the client asks for no answers (acks=0), so that messages may be dropped.
     """
 
-    __slots__ = ("_changes", "_client", "_exempt", "_gates", "_lock", "_op", "_reliable", "topic")
+    __slots__ = ("_changes", "_client", "_exempt", "_fixed", "_gates", "_lock", "_op", "_reliable", "topic")
 
     def __init__(self, client: PolicedClient, topic: str, *, reliable: bool = True) -> None:
         self._client = client
@@ -51,6 +52,8 @@ class Publisher:
         self._changes = -1
         self._exempt = False
         """Whether the principal is exempt, as of `_changes` of the policies."""
+        self._fixed = -1, 0
+        """The fixed delay in ms, as of a change of the policies."""
         self._reliable = reliable
         self.topic = topic
         self._op = self._operation()
@@ -74,25 +77,29 @@ class Publisher:
         :raises RefusedError: if it is refused.
         """
         # <hot> Runs for every message.
-        op = self._op
-        op.messages = messages
-        op.bytes = nbytes
-        op.largest = nbytes if largest is None else largest
-        op.delay_ms = delay_ms
         gates = self._gates
         with self._lock:
+            # Other threads use the operation for their messages.
+            op = self._op
+            op.messages = messages
+            op.bytes = nbytes
+            op.largest = nbytes if largest is None else largest
+            op.delay_ms = delay_ms
             if gates.changes != self._changes:
                 self._changes, self._exempt = gates.changes, self._client.exempt
             decision = gates.get(self.topic, self._exempt, now_ns).publish(op, now_ns)
-        if decision is None:
-            return SEND
-        return self._settle(op, decision)
+            if decision is None:
+                return SEND
+            return self._settle(op, decision)
 
-    def fixed_delay_ms(self, now_ns: int) -> int:
+    def fixed_delay_ms(self) -> int:
         """The delivery delay that the topic's messages get in place of their own; 0 for none."""
-        with self._lock:
-            delay = self._gates.get(self.topic, self._exempt, now_ns).delay
-        return 0 if delay is None else delay.fixed_ms
+        if self._fixed[0] != self._gates.changes:
+            with self._lock:
+                changes = self._gates.changes
+                delay = self._gates.get(self.topic, self._exempt, monotonic_ns()).delay
+            self._fixed = changes, 0 if delay is None else delay.fixed_ms
+        return self._fixed[1]
 
     def _settle(self, op: Operation, decision: Decision) -> Pass | HeldMessage:
         action = decision.action

@@ -6,18 +6,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiokafka
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import (
+    ConsumerStoppedError,
     GroupAuthorizationFailedError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
     PolicyViolationError,
+    ProducerClosed,
 )
 from tests.kafka.real.conftest import NewFile, NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
 from tests.waiting import LONG_S
 
+from sluicegate.client.open_policies import Policies
+from sluicegate.embedded import PolicyEngine
 from sluicegate.host.wall_clock import WallClock
 from sluicegate_kafka.client import AIOKafkaConsumer, AIOKafkaProducer
 
@@ -34,7 +39,7 @@ class Clients:
         self.bootstrap = bootstrap
 
     @asynccontextmanager
-    async def producer(self, policies: str, **options: Any) -> AsyncIterator[AIOKafkaProducer]:
+    async def producer(self, policies: Policies, **options: Any) -> AsyncIterator[AIOKafkaProducer]:
         producer = AIOKafkaProducer(policies=policies, bootstrap_servers=self.bootstrap, **options)
         await producer.start()
         try:
@@ -43,7 +48,9 @@ class Clients:
             await producer.stop()
 
     @asynccontextmanager
-    async def consumer(self, policies: str, topic: str, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
+    async def consumer(
+        self, policies: Policies, topic: str, **options: Any
+    ) -> AsyncIterator[AIOKafkaConsumer]:
         named = {"auto_offset_reset": "earliest", "group_id": f"group-{topic}"} | options
         consumer = AIOKafkaConsumer(topic, policies=policies, bootstrap_servers=self.bootstrap, **named)
         try:
@@ -185,3 +192,42 @@ async def test_a_delayed_record_is_withheld_and_not_committed(
         assert await consumer.position(partition) == 1
     async with clients.consumer(late, topic) as consumer:
         assert await consumer.committed(partition) == 1
+
+
+async def test_used_after_stop_it_fails_as_the_original_and_takes_no_place(
+    clients: Clients, new_topic: NewTopic, new_file: NewFile
+) -> None:
+    topic = new_topic("client")
+    file = new_file(topic, max_producers_per_topic=1, max_consumers_per_topic=1)
+    with PolicyEngine.from_file(file) as engine:
+        for _ in range(2):
+            async with clients.producer(engine) as producer, clients.consumer(engine, topic) as consumer:
+                await producer.send(topic, b"first")
+            for late in (topic, "another"):
+                with pytest.raises(ProducerClosed):
+                    await producer.send(late, b"late")
+            with pytest.raises(ConsumerStoppedError):
+                await consumer.getone()
+
+
+def test_from_another_event_loop_it_fails_as_the_original(
+    clients: Clients, new_topic: NewTopic, new_file: NewFile
+) -> None:
+    topic = new_topic("client")
+    options = {"bootstrap_servers": clients.bootstrap}
+    file = new_file(topic)
+
+    async def sent_elsewhere(wrapped: bool) -> type[BaseException] | None:
+        producer = (
+            AIOKafkaProducer(policies=file, **options) if wrapped else aiokafka.AIOKafkaProducer(**options)
+        )
+        await producer.start()
+        try:
+            await asyncio.to_thread(lambda: asyncio.run(producer.send_and_wait(topic, b"x")))
+        except RuntimeError as error:
+            return type(error)
+        finally:
+            await producer.stop()
+        return None
+
+    assert asyncio.run(sent_elsewhere(True)) is asyncio.run(sent_elsewhere(False)) is RuntimeError

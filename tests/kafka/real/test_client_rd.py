@@ -11,6 +11,8 @@ from tests.kafka.real.conftest import NewFile, NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
 from tests.waiting import LONG_S
 
+from sluicegate.client.open_policies import Policies
+from sluicegate.embedded import PolicyEngine
 from sluicegate.host.wall_clock import WallClock
 from sluicegate_kafka.client import AIOConsumer, AIOProducer, Consumer, Producer
 
@@ -27,13 +29,13 @@ class Clients:
         self.bootstrap = bootstrap
 
     @contextmanager
-    def producer(self, policies: str, **options: Any) -> Iterator[Producer]:
+    def producer(self, policies: Policies, **options: Any) -> Iterator[Producer]:
         settings = {name.replace("_", "."): value for name, value in options.items()}
         with Producer({"bootstrap.servers": self.bootstrap, **settings}, policies=policies) as producer:
             yield producer
 
     @contextmanager
-    def consumer(self, policies: str, topic: str, **options: Any) -> Iterator[Consumer]:
+    def consumer(self, policies: Policies, topic: str, **options: Any) -> Iterator[Consumer]:
         settings = {
             "bootstrap.servers": self.bootstrap,
             "group.id": f"group-{topic}",
@@ -212,3 +214,25 @@ async def test_on_an_event_loop(kafka: KafkaBroker, new_topic: NewTopic, new_fil
         await producer.flush()
         messages = await consumer.consume(len(values), LONG_S)
         assert [each.value() for each in messages] == values
+
+
+def test_used_after_close_it_fails_as_the_original_and_takes_no_place(
+    clients: Clients, new_topic: NewTopic, new_file: NewFile
+) -> None:
+    topic = new_topic("client")
+    file = new_file(topic, max_producers_per_topic=1, max_consumers_per_topic=1)
+    with PolicyEngine.from_file(file) as engine:
+        with clients.producer(engine) as producer, clients.consumer(engine, topic) as consumer:
+            producer.produce(topic, b"first")
+        for use in (
+            lambda: producer.produce(topic, b"late"),
+            lambda: producer.produce("another", b"late"),
+            lambda: consumer.poll(1),
+            lambda: consumer.subscribe(["another"]),
+        ):
+            with pytest.raises(RuntimeError, match="closed"):
+                use()
+        states = engine.gates.states
+        assert all(state.producers == 0 for state in states.values())
+        with clients.producer(engine) as producer, clients.consumer(engine, topic):
+            producer.produce(topic, b"second")

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
-from pulsar import ConsumerType, InitialPosition, Result, exceptions
+from pulsar import ConsumerType, InitialPosition, MessageId, Result, exceptions
 from pulsar.asyncio import PulsarException
 from tests.pulsar.real.conftest import NewTopic
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.waiting import LONG_S
+from tests.waiting import LONG_S, until
 
+from sluicegate.embedded import PolicyEngine
 from sluicegate_pulsar.client import Client, Consumer, aio
 
 LONG_MS = int(LONG_S * 1000)
@@ -172,6 +173,70 @@ def test_unacknowledged_messages_hold_the_next_one_back(new_client: NewClient, n
         assert [consumer.receive(LONG_MS).data() for _ in range(2)] == [b"4", b"5"]
 
 
+def test_a_reader_reads_at_the_dispatch_rate_and_acknowledges_by_itself(
+    new_client: NewClient, new_topic: NewTopic
+) -> None:
+    topic = new_topic("client")
+    values = [str(number).encode() for number in range(30)]
+    policies = {"max_dispatch_rate": 20, "max_consumers_per_topic": 1, "max_unacked_messages_per_consumer": 2}
+    with new_client(topic, **policies) as client:
+        producer = client.create_producer(topic)
+        for value in values:
+            producer.send_async(value, lambda result, message_id: None)
+        producer.flush()
+        reader = client.create_reader(topic, MessageId.earliest)
+        with pytest.raises(exceptions.ConsumerBusy, match="Consumer limit"):
+            client.create_reader(topic, MessageId.earliest)
+        began_s = time.monotonic()
+        assert [reader.read_next(LONG_MS).data() for _ in values] == values
+        assert time.monotonic() - began_s >= 0.4  # 20 of them were the burst
+        assert not reader.has_message_available()
+        reader.close()
+        client.create_reader(topic, MessageId.earliest).close()
+
+
+def test_listeners_get_messages_once_they_may_pass(new_client: NewClient, new_topic: NewTopic) -> None:
+    topic = new_topic("client")
+    values = [str(number).encode() for number in range(30)]
+    with new_client(topic, max_dispatch_rate=20) as client:
+        producer = client.create_producer(topic)
+        for value in values:
+            producer.send_async(value, lambda result, message_id: None)
+        producer.flush()
+        heard: list[bytes] = []
+
+        def on_message(receiver: Any, message: Any) -> None:
+            heard.append(message.data())
+            if isinstance(receiver, Consumer):
+                receiver.acknowledge(message)
+
+        began_s = time.monotonic()
+        subscribed(client, topic, message_listener=on_message)
+        until(lambda: len(heard) == len(values))
+        assert heard == values
+        assert time.monotonic() - began_s >= 0.4  # 20 of them were the burst
+        client.create_reader(topic, MessageId.earliest, reader_listener=on_message)
+        until(lambda: len(heard) == 2 * len(values))
+        assert heard[len(values) :] == values
+
+
+def test_a_closed_client_gives_back_the_places_of_all_that_it_opened(
+    pulsar: PulsarBroker, new_file: NewFile, new_topic: NewTopic
+) -> None:
+    topic = new_topic("client")
+    file = new_file(topic, max_producers_per_topic=1, max_consumers_per_topic=1)
+    with PolicyEngine.from_file(file) as engine:
+        for _ in range(2):
+            client = Client(pulsar.service_url, policies=engine)
+            producer = client.create_producer(topic)
+            subscribed(client, topic)
+            client.close()
+            with pytest.raises(exceptions.PulsarException):
+                producer.send(b"late")
+            with pytest.raises(exceptions.PulsarException):
+                client.create_producer(topic)
+
+
 async def test_on_an_event_loop(pulsar: PulsarBroker, new_file: NewFile, new_topic: NewTopic) -> None:
     topic = new_topic("client")
     policies = {"max_producers_per_topic": 1, "max_message_size": 100, "max_dispatch_rate": 20}
@@ -196,5 +261,9 @@ async def test_on_an_event_loop(pulsar: PulsarBroker, new_file: NewFile, new_top
                 await consumer.acknowledge(message)
         assert read == values
         assert time.monotonic() - began_s >= 1.4  # 20 of them were the burst
+        await consumer.close()
+        reader = await client.create_reader(topic, MessageId.earliest)
+        assert [(await reader.read_next()).data() for _ in values] == values
+        await reader.close()
     finally:
         await client.close()

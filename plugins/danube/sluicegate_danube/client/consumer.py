@@ -62,7 +62,7 @@ class Consumer(danube.Consumer):  # type: ignore[misc]  # danube-client has no t
         try:
             await super().close()
         finally:
-            self._detach()
+            self.policed.end(monotonic_ns())
 
     async def _pass_on(self, received: "asyncio.Queue[Any]", passed: "asyncio.Queue[Any]") -> None:
         receiver = self._receiver

@@ -62,7 +62,7 @@ class Producer(danube.Producer):  # type: ignore[misc]  # danube-client has no t
         try:
             await super().close()
         finally:
-            self._detach()
+            self.policed.end(monotonic_ns())
 
     async def _passes(self, data: bytes) -> bool:
         try:

@@ -76,8 +76,7 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
         for timer in self._withheld.values():
             timer.cancel()
         self._withheld.clear()
-        with self._policed.engine.lock:
-            self._policed.detach(monotonic_ns())
+        self._policed.end(monotonic_ns())
         self._open_policies.close()
 
     # -- records --------------------------------------------------------------------------------------

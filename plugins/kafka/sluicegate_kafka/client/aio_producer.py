@@ -102,8 +102,7 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
         try:
             await super().stop()
         finally:
-            with self._policed.engine.lock:
-                self._policed.detach(monotonic_ns())
+            self._policed.end(monotonic_ns())
             self._open_policies.close()
 
     async def _passes(self, decided: Pass | HeldMessage) -> bool:

@@ -62,8 +62,7 @@ class AIOProducer(aio.AIOProducer):
         try:
             await super().close()
         finally:
-            with self._policed.engine.lock:
-                self._policed.detach(monotonic_ns())
+            self._policed.end(monotonic_ns())
             self._open_policies.close()
 
     async def _publisher(self, topic: str) -> Publisher:

@@ -78,8 +78,7 @@ class Consumer(confluent_kafka.Consumer):
         try:
             super().close()
         finally:
-            with self._policed.engine.lock:
-                self._policed.detach(monotonic_ns())
+            self._policed.end(monotonic_ns())
             self._open_policies.close()
 
     def __exit__(self, *error: Any) -> None:
@@ -114,11 +113,11 @@ class Consumer(confluent_kafka.Consumer):
 
     def _resume_due(self, now_ns: int) -> int:
         """Fetch again what may pass by now; returns when more is due."""
-        for place in [place for place, at_ns in self._withheld.items() if at_ns <= now_ns]:
-            del self._withheld[place]
+        for place in [place for place, at_ns in tuple(self._withheld.items()) if at_ns <= now_ns]:
+            self._withheld.pop(place, None)
             with suppress(KafkaException):  # not assigned to this member any more
                 super().resume([TopicPartition(*place)])
-        return min(self._withheld.values(), default=2**62)
+        return min(tuple(self._withheld.values()), default=2**62)
 
     # -- pausing --------------------------------------------------------------------------------------
 

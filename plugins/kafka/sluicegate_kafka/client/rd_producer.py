@@ -109,8 +109,7 @@ class Producer(confluent_kafka.Producer):
         try:
             return super().close()
         finally:
-            with self._policed.engine.lock:
-                self._policed.detach(monotonic_ns())
+            self._policed.end(monotonic_ns())
             self._open_policies.close()
 
     def __exit__(self, *error: Any) -> None:

@@ -22,7 +22,7 @@ from sluicegate_pulsar.client.incoming import Incoming
 from sluicegate_pulsar.client.outgoing import Outgoing
 from sluicegate_pulsar.names import topic_name
 
-__all__ = ["Client", "Consumer", "Producer"]
+__all__ = ["Client", "Consumer", "Producer", "Reader"]
 
 _MS = 1_000_000
 _TIMEOUT_MS = 30_000
@@ -39,7 +39,7 @@ class Producer(original_aio.Producer):  # type: ignore[misc]  # pulsar-client ha
 
     def __init__(self, original: original_aio.Producer, policed: PolicedClient, topic: str) -> None:
         super().__init__(original._producer, pulsar.schema.BytesSchema())  # noqa: SLF001
-        self._outgoing = Outgoing(policed, topic, original._schema.encode)  # noqa: SLF001
+        self._outgoing = Outgoing(policed, topic, original._schema)  # noqa: SLF001
 
     async def send(
         self,
@@ -82,7 +82,7 @@ class Producer(original_aio.Producer):  # type: ignore[misc]  # pulsar-client ha
         try:
             await super().close()
         finally:
-            _detach(self._outgoing.policed)
+            self._outgoing.policed.end(monotonic_ns())
 
 
 class Consumer(original_aio.Consumer):  # type: ignore[misc]  # pulsar-client has no types
@@ -98,15 +98,7 @@ class Consumer(original_aio.Consumer):  # type: ignore[misc]  # pulsar-client ha
 
     async def receive(self) -> pulsar.Message:
         """The next message, as the original's, once it may pass."""
-        waiting = self._incoming.waiting
-        message = waiting.popleft() if waiting else await super().receive()
-        try:
-            while wait_ns := self._incoming.wait_ns(message):  # noqa: ASYNC110 - until a time, not an event
-                await asyncio.sleep(wait_ns / 1e9)
-        except BaseException:
-            waiting.appendleft(message)
-            raise
-        return message
+        return await _passed(self._incoming, self._incoming.next_waiting() or await super().receive())
 
     async def acknowledge(self, message: Any) -> None:
         """Acknowledge a message, as the original."""
@@ -133,7 +125,39 @@ class Consumer(original_aio.Consumer):  # type: ignore[misc]  # pulsar-client ha
         try:
             await super().close()
         finally:
-            _detach(self._incoming.policed)
+            self._incoming.policed.end(monotonic_ns())
+
+
+class Reader(original_aio.Reader):  # type: ignore[misc]  # pulsar-client has no types
+    """The original's reader, to which dispatch rates and delays apply as to a consumer.
+
+    :param original: the reader that the client has opened.
+    :param policed: who it is; it has attached as a consumer of its topic.
+    """
+
+    def __init__(self, original: original_aio.Reader, policed: PolicedClient) -> None:
+        super().__init__(original._reader, original._schema)  # noqa: SLF001
+        self._incoming = Incoming(policed, "")
+
+    async def read_next(self) -> pulsar.Message:
+        """The next message, as the original's, once it may pass."""
+        return await _passed(self._incoming, self._incoming.next_waiting() or await super().read_next())
+
+    async def has_message_available(self) -> bool:
+        """Whether there is a message behind the position, as the original; also one that waits."""
+        return bool(self._incoming.waiting) or await super().has_message_available()
+
+    async def seek(self, messageid: Any) -> None:
+        """Go to a message or a time, as the original; what waits is read again from there."""
+        await super().seek(messageid)
+        self._incoming.waiting.clear()
+
+    async def close(self) -> None:
+        """Close it, as the original; its place is free then."""
+        try:
+            await super().close()
+        finally:
+            self._incoming.policed.end(monotonic_ns())
 
 
 class Client(original_aio.Client):  # type: ignore[misc]  # pulsar-client has no types
@@ -160,6 +184,8 @@ class Client(original_aio.Client):  # type: ignore[misc]  # pulsar-client has no
             self._open_policies.close()
             raise
         self._principal = principal
+        self._all_policed: list[PolicedClient] = []
+        """Its open producers and consumers."""
 
     async def create_producer(self, topic: str, *args: Any, **options: Any) -> Producer:
         """Open a producer, as the original, once there is a place on its topic.
@@ -173,7 +199,7 @@ class Client(original_aio.Client):  # type: ignore[misc]  # pulsar-client has no
             await self._attach(policed, OperationKind.ATTACH_PRODUCER, full)
             return Producer(await super().create_producer(topic, *args, **options), policed, full)
         except BaseException:
-            _detach(policed)
+            policed.end(monotonic_ns())
             raise
 
     async def subscribe(self, topic: Any, subscription_name: str, *args: Any, **options: Any) -> Consumer:
@@ -190,20 +216,37 @@ class Client(original_aio.Client):  # type: ignore[misc]  # pulsar-client has no
                 await self._attach(policed, OperationKind.ATTACH_CONSUMER, full, subscription_name)
             original = await super().subscribe(topic, subscription_name, *args, **options)
         except BaseException:
-            _detach(policed)
+            policed.end(monotonic_ns())
             raise
         return Consumer(original, policed)
+
+    async def create_reader(self, topic: str, *args: Any, **options: Any) -> Reader:
+        """Open a reader, as the original, once there is a place for a consumer on its topic.
+
+        :raises pulsar.asyncio.PulsarException: if there is none.
+        """
+        policed = self._policed(options.get("reader_name") or "", None)
+        try:
+            await self._attach(policed, OperationKind.ATTACH_CONSUMER, topic_name(topic).full)
+            return Reader(await super().create_reader(topic, *args, **options), policed)
+        except BaseException:
+            policed.end(monotonic_ns())
+            raise
 
     async def close(self) -> None:
         """Close it with its producers and consumers, as the original."""
         try:
             await super().close()
         finally:
+            for policed in self._all_policed:
+                policed.end(monotonic_ns())  # the original closes its producers and consumers by itself
             self._open_policies.close()
 
     def _policed(self, name: str, patience_ms: int | None) -> PolicedClient:
         patience_ns = patience_ms * _MS if patience_ms else None
-        return PolicedClient(self._open_policies.engine, self._principal, name, patience_ns)
+        policed = PolicedClient(self._open_policies.engine, self._principal, name, patience_ns)
+        self._all_policed = [each for each in self._all_policed if not each.is_ended] + [policed]
+        return policed
 
     @staticmethod
     async def _attach(
@@ -215,6 +258,12 @@ class Client(original_aio.Client):  # type: ignore[misc]  # pulsar-client has no
             raise aio_error(refused) from refused
 
 
-def _detach(policed: PolicedClient) -> None:
-    with policed.engine.lock:
-        policed.detach(monotonic_ns())
+async def _passed(incoming: Incoming, message: pulsar.Message) -> pulsar.Message:
+    """A received message once it may pass; it is the next one again if its receiver is cancelled."""
+    try:
+        while wait_ns := incoming.wait_ns(message):  # noqa: ASYNC110 - until a time, not until an event
+            await asyncio.sleep(wait_ns / 1e9)
+    except BaseException:
+        incoming.waiting.appendleft(message)
+        raise
+    return message

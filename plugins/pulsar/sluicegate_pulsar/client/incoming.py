@@ -30,13 +30,23 @@ class Incoming:
         self._unacked: dict[_Id, Receiver] = {}
         """Delivered messages without an acknowledgement, where that matters."""
 
+    def next_waiting(self) -> pulsar.Message | None:
+        """The first of the messages that wait, taken out; None if there is none."""
+        try:
+            return self.waiting.popleft()
+        except IndexError:
+            return None
+
     def wait_ns(self, message: pulsar.Message) -> int:
         """How long a message has to wait; 0 if the application may have it now."""
         receiver = self._receiver(topic_name(message.topic_name()).full)
         now_ns = monotonic_ns()
         wait_ns = receiver.wait_ns(len(message.data()), message.publish_timestamp(), now_ns)
         if not wait_ns and receiver.counts_unacked(now_ns):
-            self._unacked[_id_of(message)] = receiver
+            if self._subscription:
+                self._unacked[_id_of(message)] = receiver
+            else:  # a reader acknowledges by itself what it gives out
+                receiver.acknowledged(1, now_ns)
         return wait_ns
 
     def acknowledged(self, message: Any) -> None:
@@ -54,7 +64,7 @@ class Incoming:
         :param message: or its id.
         """
         last = _id_of(message)
-        for each in [each for each in self._unacked if each[0] == last[0] and each <= last]:
+        for each in [each for each in tuple(self._unacked) if each[0] == last[0] and each <= last]:
             self._unacked.pop(each).acknowledged(1, monotonic_ns())
 
     def all_given_back(self) -> None:

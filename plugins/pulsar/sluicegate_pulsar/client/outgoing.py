@@ -5,6 +5,8 @@ from datetime import timedelta
 from time import monotonic_ns
 from typing import Any, TypeAlias
 
+import pulsar
+
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.sending import HeldMessage, Pass, Publisher
 
@@ -12,6 +14,7 @@ Times: TypeAlias = tuple[int | None, timedelta | None]
 """`deliver_at` and `deliver_after`."""
 
 _MS = timedelta(milliseconds=1)
+_NOW: Times = (None, None)
 
 
 class Outgoing:
@@ -19,13 +22,14 @@ class Outgoing:
 
     :param policed: who it is; it has attached as a producer of the topic.
     :param topic: full name.
-    :param encode: makes the payload, as the producer's schema says.
+    :param schema: of the producer; it makes the payload.
     """
 
-    def __init__(self, policed: PolicedClient, topic: str, encode: Callable[[Any], bytes]) -> None:
+    def __init__(self, policed: PolicedClient, topic: str, schema: pulsar.schema.Schema) -> None:
         self.policed = policed
         self._publisher = Publisher(policed, topic)
-        self._encode = encode
+        self._encode: Callable[[Any], bytes] = schema.encode
+        self._takes_bytes = type(schema) is pulsar.schema.BytesSchema
 
     def decide(self, content: Any, times: Times) -> tuple[bytes | None, Pass | HeldMessage]:
         """Decide a message.
@@ -34,17 +38,25 @@ class Outgoing:
         :return: its payload, and what becomes of it.
         :raises RefusedError: if it is refused.
         """
-        data = None if content is None else self._encode(content)
+        # <hot> Runs for every message.
+        data: bytes | None
+        if content is None or (self._takes_bytes and type(content) is bytes):
+            data = content
+        else:
+            data = self._encode(content)
         now_ns = monotonic_ns()
+        nbytes = len(data) if data else 0
+        if times == _NOW:
+            return data, self._publisher.send(nbytes, now_ns)
         deliver_at, deliver_after = times
         asked_ms = 0
         if deliver_after is not None:
             asked_ms = deliver_after // _MS
         elif deliver_at is not None:
             asked_ms = max(0, deliver_at - self.policed.engine.wall_ms(now_ns))
-        return data, self._publisher.send(len(data or b""), now_ns, delay_ms=asked_ms)
+        return data, self._publisher.send(nbytes, now_ns, delay_ms=asked_ms)
 
     def times(self, asked: Times) -> Times:
         """When a message is to be delivered: as its application asks, unless the topic has a fixed delay."""
-        fixed_ms = self._publisher.fixed_delay_ms(monotonic_ns())
+        fixed_ms = self._publisher.fixed_delay_ms()
         return (None, timedelta(milliseconds=fixed_ms)) if fixed_ms else asked

@@ -10,7 +10,7 @@ import pulsar
 
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
-from sluicegate.client.sending import HeldMessage
+from sluicegate.client.sending import SEND, HeldMessage
 from sluicegate.client.sync import ClosedError, finish
 from sluicegate_pulsar.client.exceptions import error
 from sluicegate_pulsar.client.outgoing import Outgoing, Times
@@ -26,7 +26,7 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
 
     def __init__(self, original: pulsar.Producer, policed: PolicedClient, topic: str) -> None:
         self.__dict__.update(vars(original))
-        self._outgoing = Outgoing(policed, topic, original._schema.encode)  # noqa: SLF001
+        self._outgoing = Outgoing(policed, topic, original._schema)  # noqa: SLF001
         self._schema = pulsar.schema.BytesSchema()
         self._is_closed = Event()
 
@@ -47,7 +47,7 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
 
         :raises pulsar.exceptions.PulsarException: if it is refused.
         """
-        data, times = self._admitted(content, (deliver_at, deliver_after))
+        data, (deliver_at, deliver_after) = self._admitted(content, (deliver_at, deliver_after))
         return super().send(
             data,
             properties,
@@ -57,7 +57,8 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
             replication_clusters,
             disable_replication,
             event_timestamp,
-            *times,
+            deliver_at,
+            deliver_after,
         )
 
     def send_async(
@@ -78,7 +79,7 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
 
         :raises pulsar.exceptions.PulsarException: if it is refused; the callback is not called then.
         """
-        data, times = self._admitted(content, (deliver_at, deliver_after))
+        data, (deliver_at, deliver_after) = self._admitted(content, (deliver_at, deliver_after))
         super().send_async(
             data,
             callback,
@@ -89,7 +90,8 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
             replication_clusters,
             disable_replication,
             event_timestamp,
-            *times,
+            deliver_at,
+            deliver_after,
         )
 
     def close(self) -> None:
@@ -98,16 +100,14 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
         try:
             super().close()
         finally:
-            policed = self._outgoing.policed
-            with policed.engine.lock:
-                policed.detach(monotonic_ns())
+            self._outgoing.policed.end(monotonic_ns())
 
     def _admitted(self, content: Any, times: Times) -> tuple[bytes | None, Times]:
         """Wait until a message may be sent: its payload, and when it is to be delivered."""
         policed = self._outgoing.policed
         try:
             data, decided = self._outgoing.decide(content, times)
-            if isinstance(decided, HeldMessage):
+            if decided is not SEND and isinstance(decided, HeldMessage):
                 finish(policed.engine, decided.waiting, self._is_closed)
         except RefusedError as refused:
             raise error(refused) from refused
