@@ -240,6 +240,9 @@ class PolicyEngine:
             name_of=name_of,
             slow_ms=config.log.slow_plugin_call,
         )
+        self._start()
+
+    def _start(self) -> None:
         self.gates: GateCache = self._host.gates
         """Compiled gates by topic."""
         self.context = self._host.context
@@ -251,9 +254,6 @@ class PolicyEngine:
         self._process = os.getpid()
         self._fork_guard = ForkGuard(self.lock, self._forked)
         self._thread = Thread(target=self._follow, name="sluicegate-engine", daemon=True)
-        self._start()
-
-    def _start(self) -> None:
         self._host.notify("sluicegate_startup")
         if (tasks := self._host.dynamics.start()) is not None:
             tasks.wait_first()

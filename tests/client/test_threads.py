@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
 from time import monotonic_ns
@@ -94,7 +95,7 @@ def test_a_client_that_has_ended_takes_no_place(tmp_path: Path) -> None:
     other = PolicedClient(engine, "User:ann", "shop", 0)
     client.end(monotonic_ns())
     for each in (client, client, other):
-        finish(engine, lambda turn, each=each: each.attaching(turn, kind, "orders.eu"), Event())
+        finish(engine, partial(each.attaching, kind=kind, topic="orders.eu"), Event())
     assert not client.is_attached(kind, "orders.eu")
     assert other.is_attached(kind, "orders.eu")
     opened.close()

@@ -43,7 +43,18 @@ class Publisher:
     :param reliable: False if the client asks for no answers (acks=0), so that messages may be dropped.
     """
 
-    __slots__ = ("_changes", "_client", "_exempt", "_fixed", "_gates", "_lock", "_op", "_reliable", "topic")
+    __slots__ = (
+        "_changes",
+        "_client",
+        "_compiled",
+        "_exempt",
+        "_fixed",
+        "_gates",
+        "_lock",
+        "_op",
+        "_reliable",
+        "topic",
+    )
 
     def __init__(self, client: PolicedClient, topic: str, *, reliable: bool = True) -> None:
         self._client = client
@@ -52,6 +63,7 @@ class Publisher:
         self._changes = -1
         self._exempt = False
         """Whether the principal is exempt, as of `_changes` of the policies."""
+        self._compiled = self._gates.live
         self._fixed = -1, 0
         """The fixed delay in ms, as of a change of the policies."""
         self._reliable = reliable
@@ -87,7 +99,9 @@ class Publisher:
             op.delay_ms = delay_ms
             if gates.changes != self._changes:
                 self._changes, self._exempt = gates.changes, self._client.exempt
-            decision = gates.get(self.topic, self._exempt, now_ns).publish(op, now_ns)
+                self._compiled = gates.exempt if self._exempt else gates.live
+            gate = self._compiled.get(self.topic) or gates.get(self.topic, self._exempt, now_ns)
+            decision = gate.publish(op, now_ns)
             if decision is None:
                 return SEND
             return self._settle(op, decision)

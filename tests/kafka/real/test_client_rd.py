@@ -1,7 +1,7 @@
 """confluent-kafka's classes with the policies in their own process, on a real Kafka."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -224,15 +224,15 @@ def test_used_after_close_it_fails_as_the_original_and_takes_no_place(
     with PolicyEngine.from_file(file) as engine:
         with clients.producer(engine) as producer, clients.consumer(engine, topic) as consumer:
             producer.produce(topic, b"first")
-        for use in (
+        uses: list[Callable[[], object]] = [
             lambda: producer.produce(topic, b"late"),
             lambda: producer.produce("another", b"late"),
             lambda: consumer.poll(1),
             lambda: consumer.subscribe(["another"]),
-        ):
+        ]
+        for use in uses:
             with pytest.raises(RuntimeError, match="closed"):
                 use()
-        states = engine.gates.states
-        assert all(state.producers == 0 for state in states.values())
+        assert not any(len(state.producers) for state in engine.gates.states.values())
         with clients.producer(engine) as producer, clients.consumer(engine, topic):
             producer.produce(topic, b"second")
