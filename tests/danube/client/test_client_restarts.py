@@ -15,7 +15,7 @@ from sluicegate_danube.reference import ReferenceBroker
 POLICIES = {"max_publish_rate": 1_000_000, "max_dispatch_rate": 1_000_000, "max_message_size": "1MiB"}
 
 
-@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.longer())])
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.longer])])
 async def test_danube_client(reference: ReferenceBroker, new_client: Any, tmp_path: Path, count: int) -> None:
     values = [str(number).encode() for number in range(count)]
     topics = {"bare": "/default/bare", "wrapped": "/default/wrapped"}

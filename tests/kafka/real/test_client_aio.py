@@ -90,6 +90,7 @@ async def test_a_large_message_is_refused_as_the_broker_would_and_the_others_are
         assert await received(consumer, 2) == [b"a" * 100, b"c"]
 
 
+@pytest.mark.longer
 async def test_throttled_messages_wait_and_are_stored_in_order(
     clients: Clients, new_topic: NewTopic, new_file: NewFile
 ) -> None:
@@ -103,6 +104,7 @@ async def test_throttled_messages_wait_and_are_stored_in_order(
         assert await received(consumer, len(values)) == values
 
 
+@pytest.mark.longer
 async def test_a_message_that_waits_too_long_ends_as_a_time_out_and_is_not_stored(
     clients: Clients, new_topic: NewTopic, new_file: NewFile
 ) -> None:
@@ -144,6 +146,7 @@ async def test_one_consumer_too_many_does_not_join(
         pass
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("many", [False, True])
 async def test_dispatched_at_its_rate_nothing_is_lost_doubled_or_reordered(
     clients: Clients, new_topic: NewTopic, new_file: NewFile, many: bool
@@ -168,6 +171,7 @@ async def test_dispatched_at_its_rate_nothing_is_lost_doubled_or_reordered(
         assert time.monotonic() - began_s >= 1.4  # 20 of them were the burst
 
 
+@pytest.mark.longer
 async def test_a_delayed_record_is_withheld_and_not_committed(
     clients: Clients, new_topic: NewTopic, new_file: NewFile
 ) -> None:

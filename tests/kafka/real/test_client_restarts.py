@@ -17,8 +17,8 @@ from tests.waiting import LONG_S
 from sluicegate.embedded import PolicyEngine
 from sluicegate_kafka.client import AIOKafkaConsumer, AIOKafkaProducer, Consumer, Producer
 
-pytestmark = pytest.mark.slow
-COUNTS = [1_000, pytest.param(10_000, marks=pytest.mark.longer())]
+pytestmark = [pytest.mark.slow, pytest.mark.longer]
+COUNTS = [1_000, 10_000]
 POLICIES = {"max_publish_rate": 1_000_000, "max_dispatch_rate": 1_000_000, "max_message_size": "1MiB"}
 LONG_MS = int(LONG_S * 1000)
 

@@ -91,6 +91,7 @@ def test_a_large_message_is_refused_and_the_others_are_stored(
         assert received(consumer, 2) == [b"a" * 100, b"c"]
 
 
+@pytest.mark.longer
 def test_throttled_messages_block_and_are_stored_in_order(new_client: NewClient, new_topic: NewTopic) -> None:
     topic = new_topic("client")
     values = [str(number).encode() for number in range(25)]
@@ -120,6 +121,7 @@ def test_one_producer_and_one_consumer_too_many_are_refused_until_another_ends(
         subscribed(client, topic)
 
 
+@pytest.mark.longer
 def test_dispatched_at_its_rate_nothing_is_lost_doubled_or_reordered(
     new_client: NewClient, new_topic: NewTopic
 ) -> None:
@@ -135,6 +137,7 @@ def test_dispatched_at_its_rate_nothing_is_lost_doubled_or_reordered(
         assert time.monotonic() - began_s >= 1.4  # 20 of them were the burst
 
 
+@pytest.mark.longer
 def test_a_fixed_delay_is_the_messages_own_and_too_long_a_delay_is_refused(
     new_client: NewClient, new_topic: NewTopic
 ) -> None:
@@ -152,6 +155,7 @@ def test_a_fixed_delay_is_the_messages_own_and_too_long_a_delay_is_refused(
         producer.send(b"later", deliver_after=timedelta(seconds=1))
 
 
+@pytest.mark.longer
 def test_unacknowledged_messages_hold_the_next_one_back(new_client: NewClient, new_topic: NewTopic) -> None:
     topic = new_topic("client")
     with new_client(topic, max_unacked_messages_per_consumer=2) as client:
@@ -195,6 +199,7 @@ def test_a_reader_reads_at_the_dispatch_rate_and_acknowledges_by_itself(
         client.create_reader(topic, MessageId.earliest).close()
 
 
+@pytest.mark.longer
 def test_listeners_get_messages_once_they_may_pass(new_client: NewClient, new_topic: NewTopic) -> None:
     topic = new_topic("client")
     values = [str(number).encode() for number in range(30)]
