@@ -103,7 +103,7 @@ from sluicegate.store import (
 
 if TYPE_CHECKING:
     from sluicegate.decisions.reading import read_decisions
-    from sluicegate.embedded import PolicyEngine
+    from sluicegate.embedded import PolicyEngine, PolicyUrlError
     from sluicegate.processes.in_process import EmbeddedGateway
 
 API_VERSION: Final = (1, 0)
@@ -143,6 +143,7 @@ PROVISIONAL: Final = frozenset(
 _LATER = {
     "EmbeddedGateway": "sluicegate.processes.in_process",
     "PolicyEngine": "sluicegate.embedded",
+    "PolicyUrlError": "sluicegate.embedded",
     "read_decisions": "sluicegate.decisions.reading",
 }
 """Names that are imported on first use, because they import a gateway or Arrow."""
@@ -221,6 +222,7 @@ __all__ = [
     "PolicyModel",
     "PolicySet",
     "PolicyStore",
+    "PolicyUrlError",
     "PolicyValue",
     "PressureSource",
     "Provenance",

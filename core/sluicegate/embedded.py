@@ -9,34 +9,42 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from ssl import SSLContext
 from threading import Event, RLock, Thread
 from time import monotonic_ns
 from types import TracebackType
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from sluicegate.broker import BaseDriver, BaseFront
+from sluicegate.config.fields import PolicyFields
 from sluicegate.config.load import entry_policies, load, parse_file, version_of
-from sluicegate.config.models import BrokerConfig, GatewayConfig, Listen
+from sluicegate.config.models import BrokerConfig, Decisions, GatewayConfig, Listen
 from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.hooks import hookimpl
+from sluicegate.host.forks import ForkGuard
 from sluicegate.host.private_files import make_folder
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, digest_of, path_name
+from sluicegate.runtime.client_policies import for_client
+from sluicegate.runtime.effective import BrokerPolicies, capabilities_of
 from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.log_sink import LogSink
 from sluicegate.runtime.plugins import Plugins, load_plugins
+from sluicegate.runtime.policies_by_url import PoliciesByUrl, PolicyUrlError
 from sluicegate.runtime.policies_in_force import PolicyWatch
 
-__all__ = ["PolicyEngine", "ServiceConfig"]
+__all__ = ["PolicyEngine", "PolicyUrlError", "ServiceConfig"]
 
 log = logging.getLogger(__name__)
 
 _LOOKS_A_SECOND = 4
 """How often file and store are checked for changes."""
 _LOOKS_TO_DROP = 60 * _LOOKS_A_SECOND
+_TOKEN = "SLUICEGATE_TOKEN"  # noqa: S105 - the name of a variable
 
+Door: TypeAlias = Literal["interceptor", "client"]
 NameOf = Callable[[str], TopicName]
 
 
@@ -119,9 +127,11 @@ class PolicyEngine:
         name_of: NameOf | None = None,
         environ: Mapping[str, str] = os.environ,
         sink: DecisionSink | None = None,
+        door: Door = "interceptor",
     ) -> Self:
         """Create an engine that follows a file and its store; it applies changes within a second.
 
+        :param door: what the decision log says of the place of the decisions.
         :param environ: environment that overrides the file.
         :raises ConfigErrors: if the file has errors.
         :raises PluginError: if a plugin cannot be loaded.
@@ -136,7 +146,54 @@ class PolicyEngine:
         engine = cls.__new__(cls)
         try:
             begin = engine._begin  # noqa: SLF001 - shared with the constructor
-            begin(loaded.config, (), broker, installed, name_of, sink, watch)
+            begin(loaded.config, (), broker, installed, name_of, sink, watch, door=door)
+        except BaseException:
+            watch.close()
+            raise
+        return engine
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        broker: str | None = None,
+        *,
+        token: str | None = None,
+        tls: SSLContext | None = None,
+        timeout_s: float = 10.0,
+        state_dir: str | os.PathLike[str] | None = None,
+        plugins: Iterable[object] = (),
+        sink: DecisionSink | None = None,
+        door: Door = "interceptor",
+    ) -> Self:
+        """Create an engine that follows the policies of a gateway; it applies changes within a second.
+
+        The last good policies stay in force while the gateway is away, is slow, or answers nonsense.
+
+        :param url: of the gateway's admin endpoint, such as `http://gateway:9095`.
+        :param broker: the broker's entry at the gateway; may be left out if there is only one.
+        :param token: of a caller in the gateway's `admin.callers`, whose scope is `read`; by default the
+            environment's SLUICEGATE_TOKEN. A gateway on this host needs none.
+        :param tls: context for `https:`; by default the system's authorities.
+        :param timeout_s: how long to wait for the first policies, in seconds.
+        :param state_dir: folder for the decision log and for the last good policies, with which the engine
+            starts while the gateway is away. Without it, neither is kept.
+        :param door: what the decision log says of the place of the decisions.
+        :raises PolicyUrlError: if there are no policies in time.
+        :raises PluginError: if a plugin cannot be loaded.
+        :raises ValueError: if the URL cannot be one of a gateway.
+        """
+        installed = load_plugins((), (*plugins, _ServicePlugin()))
+        folder = None if state_dir is None else Path(state_dir)
+        watch = PoliciesByUrl(url, broker, installed, token or os.environ.get(_TOKEN), tls, folder)
+        watch.start(timeout_s)
+        engine = cls.__new__(cls)
+        try:
+            config = GatewayConfig(brokers=(watch.config,), decisions=Decisions(enabled=folder is not None))
+            if folder is not None:
+                config = config.model_copy(update={"state_dir": os.fspath(folder)})
+            begin = engine._begin  # noqa: SLF001 - shared with the constructor
+            begin(config, (), None, installed, None, sink, watch, door=door, journal=folder is not None)
         except BaseException:
             watch.close()
             raise
@@ -150,19 +207,26 @@ class PolicyEngine:
         plugins: Plugins,
         name_of: NameOf | None,
         sink: DecisionSink | None,
-        watch: PolicyWatch | None,
+        watch: PolicyWatch | PoliciesByUrl | None,
+        *,
+        door: Door = "interceptor",
+        journal: bool = True,
     ) -> None:
-        self.config: BrokerConfig = _entry(config, broker)
+        self.config: BrokerConfig = _entry(config, broker, door)
         """The broker's entry."""
         self.lock = RLock()
         """Held during each use of gates, because other threads may use and replace them. Reentrant, because a
         stream releases its place when it is garbage collected, which may happen anywhere."""
         self._watch = watch
+        self._for_clients = door == "client" or isinstance(watch, PoliciesByUrl)
+        self.not_enforced: Mapping[str, str] = {}
+        """Why policies that are set do not apply in this process, by field."""
+        self._plugins = plugins
         self._applied_changes = 0
         self._layers = layers
         self._log: LogSink | None = None
         if sink is None:
-            self._log = LogSink(config, self.config, plugins)
+            self._log = LogSink(config, self.config, plugins, door=door, journal=journal)
             sink = self._log.sink
         self._unkept: dict[str, str] = {}
         known = {} if watch is None else watch.facts(self.config.name)
@@ -176,6 +240,9 @@ class PolicyEngine:
             name_of=name_of,
             slow_ms=config.log.slow_plugin_call,
         )
+        self._start()
+
+    def _start(self) -> None:
         self.gates: GateCache = self._host.gates
         """Compiled gates by topic."""
         self.context = self._host.context
@@ -184,10 +251,9 @@ class PolicyEngine:
         """Exceptions of plugins."""
         self._every_second: list[Callable[[int], bool]] = []
         self._ending = Event()
+        self._process = os.getpid()
+        self._fork_guard = ForkGuard(self.lock, self._forked)
         self._thread = Thread(target=self._follow, name="sluicegate-engine", daemon=True)
-        self._start()
-
-    def _start(self) -> None:
         self._host.notify("sluicegate_startup")
         if (tasks := self._host.dynamics.start()) is not None:
             tasks.wait_first()
@@ -243,16 +309,45 @@ class PolicyEngine:
             self._host.replace(self._policies())
             return self._host.policies.version
 
+    def explain(self, topic: str) -> dict[str, Any]:
+        """Which policies apply to a topic, and where each value comes from; counts are of this process.
+
+        :return: as JSON, what `sluicegate explain TOPIC --json` shows, and `not_enforced`: why policies that
+            are set do not apply in this process, by field.
+        """
+        with self.lock:
+            explained = BrokerPolicies(
+                self.config,
+                self._plugins.drivers[self.config.system],
+                self.context.resolver,
+                PolicyFields.of(self._plugins.policy_models),
+                self.context.recall(""),
+            ).explain(topic)
+        return {**explained, "counts": "of this process", "not_enforced": dict(self.not_enforced)}
+
     def _policies(self) -> PolicySet:
         if self._watch is not None:
-            return self._watch.policies(self.config.name)
-        version = version_of([self.config], digest_of(self._layers))
-        return entry_policies(self.config, self._layers, version)
+            policies = self._watch.policies(self.config.name)
+        else:
+            version = version_of([self.config], digest_of(self._layers))
+            policies = entry_policies(self.config, self._layers, version)
+        return self._of_clients(policies) if self._for_clients else policies
+
+    def _of_clients(self, policies: PolicySet) -> PolicySet:
+        """Leave out what the process of a client cannot enforce, and say so by name."""
+        unknown = self._watch.unknown if isinstance(self._watch, PoliciesByUrl) else ()
+        capabilities = capabilities_of(self._plugins.drivers.get(self.config.system))
+        kept, reasons = for_client(policies, self.config.system, capabilities, unknown)
+        if reasons.keys() - self.not_enforced.keys():
+            named = "; ".join(f"{field}: {why}" for field, why in reasons.items())
+            log.warning("policies of %s that this process does not enforce: %s", self.config.name, named)
+        self.not_enforced = reasons
+        return kept
 
     # -- life -----------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flush the decision log and close the store; idempotent."""
+        """Flush the decision log and close the store; idempotent, and nothing in the child of a fork."""
         if self._ending.is_set():
             return
         self._ending.set()
@@ -264,6 +359,17 @@ class PolicyEngine:
             self._log.log.close()
         if self._watch is not None:
             self._watch.close()
+
+    def _forked(self) -> None:
+        """The threads, the log and the store are those of the parent."""
+        self._ending.set()
+        self.gates.refuse(self._refuse_forked)
+
+    def _refuse_forked(self, topic: str, exempt: bool, now_ns: int) -> Gate:
+        raise RuntimeError(
+            f"the policies were opened in process {self._process}, before a fork: open client and policies "
+            "in this process"
+        )
 
     def __enter__(self) -> Self:
         """Return the engine; leaving the block closes it."""
@@ -296,6 +402,8 @@ class PolicyEngine:
                 with self.lock:
                     self._host.replace(self._policies())
         self._keep_facts()
+        if isinstance(self._watch, PoliciesByUrl):
+            self._watch.publish(self.context.metrics)
         if looks % _LOOKS_A_SECOND == 0:
             self._host.tls.look(datetime.now(UTC))
         with self.lock:
@@ -326,8 +434,9 @@ def _goes_on(call: Callable[[int], bool], now_ns: int) -> bool:
         return True
 
 
-def _entry(config: GatewayConfig, broker: str | None) -> BrokerConfig:
+def _entry(config: GatewayConfig, broker: str | None, door: Door) -> BrokerConfig:
     for entry in config.brokers:
         if broker is None or entry.name == broker:
-            return entry
+            # A client looks after no volumes of its broker, and has no login for it.
+            return entry.model_copy(update={"storage": None}) if door == "client" else entry
     raise KeyError(broker)

@@ -19,6 +19,7 @@ _PAGE = 200
 _LARGEST_PAGE = 1_000
 """Rows of one answer."""
 Body = TypeVar("Body", bound=BaseModel)
+Broker = TypeVar("Broker")
 
 
 class UndoBody(BaseModel):
@@ -113,6 +114,32 @@ def query_text(query: Mapping[str, str], name: str, longest: int) -> str:
     if len(text) > longest:
         raise _invalid(f"{name} has more than {longest} characters")
     return text
+
+
+def query_broker(query: Mapping[str, str], known: Mapping[str, Broker]) -> Broker:
+    """The broker that the query names; it may be left out if there is only one.
+
+    :param known: by name; empty while the gateway starts.
+    :raises BadRequestError: if it is not known, or not named.
+    """
+    name = query.get("broker")
+    if not known:
+        detail, remedy = "the gateway starts: no policies are in force yet", "ask again in a moment"
+        retry = {"retry-after": "1"}
+        raise BadRequestError(problem("starting", HTTPStatus.SERVICE_UNAVAILABLE, detail, remedy, retry))
+    if name is None and len(known) == 1:
+        [name] = known
+    names = list(known)
+    remedy = f"name one in the query: ?broker={names[0]}"
+    if name is None:
+        detail = "the gateway has several brokers"
+        raise BadRequestError(
+            problem("broker-not-named", HTTPStatus.BAD_REQUEST, detail, remedy, brokers=names)
+        )
+    if name not in known:
+        detail = f"no broker {name!r}"
+        raise BadRequestError(problem("unknown-broker", HTTPStatus.NOT_FOUND, detail, remedy, brokers=names))
+    return known[name]
 
 
 def query_flag(query: Mapping[str, str], name: str) -> bool:

@@ -73,6 +73,18 @@ _POLICIES = (
     ),
     Described(
         "get",
+        "/v1/policies/in-force",
+        "All policies of a broker, for processes that apply them themselves.",
+        {"broker": _TEXT, "wait": {"type": "integer", "minimum": 0, "maximum": 60}},
+        answer=("broker", "version", "settings"),
+        problems={
+            304: "The policies are still those of If-None-Match, also after a wait.",
+            404: "There is no such broker.",
+            503: "No policies are in force yet.",
+        },
+    ),
+    Described(
+        "get",
         "/v1/policies/document",
         "The store's policies as a document.",
         answer=YAML_TYPE,

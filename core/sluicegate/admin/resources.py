@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from sluicegate.admin import EFFECTIVE_POLICIES
 from sluicegate.admin.access import Access
+from sluicegate.admin.bodies import query_broker
 from sluicegate.admin.decision_resources import DecisionResources
 from sluicegate.admin.live_resources import LiveResources, Observed
 from sluicegate.admin.openapi import described
@@ -21,6 +22,8 @@ from sluicegate.admin.page import page_route
 from sluicegate.admin.policy_resources import DeskOwner, PolicyResources
 from sluicegate.admin.problems import json_response, problem
 from sluicegate.admin.running_note import file_mark
+from sluicegate.admin.served_resources import ServedResources
+from sluicegate.admin.serving import resource
 from sluicegate.config.admin_section import AdminCaller
 from sluicegate.runtime.effective import BrokerPolicies
 from sluicegate.runtime.policy_desk import used_now
@@ -57,27 +60,24 @@ def admin_routes(
     """
 
     async def effective(request: Request) -> Response:
-        broker, topic = request.query_params.get("broker"), request.query_params.get("topic", "")
+        topic = request.query_params.get("topic", "")
         if not topic or len(topic) > _LONGEST_TOPIC:
             detail = "no topic is named" if not topic else f"a topic has at most {_LONGEST_TOPIC} characters"
             remedy = "name one, percent-encoded: ?topic=orders.eu or ?topic=persistent%3A%2F%2Ft%2Fn%2Forders"
             return problem("invalid-topic", HTTPStatus.BAD_REQUEST, detail, remedy)
-        brokers = supervisor.policies_in_force
-        if broker is None and len(brokers) == 1:
-            [broker] = brokers
-        if broker is None or broker not in brokers:
-            return _which(broker, list(brokers))
+        policies = query_broker(request.query_params, supervisor.policies_in_force)
         mark = file_mark(supervisor.file_digest, key)
-        answer = brokers[broker].explain(topic)
-        answer["use"] = _use_of(supervisor.snapshots(), brokers[broker], answer["topic"])
+        answer = policies.explain(topic)
+        answer["use"] = _use_of(supervisor.snapshots(), policies, answer["topic"])
         return json_response({**answer, "process": os.getpid(), "file_mark": mark})
 
     async def description(request: Request) -> Response:
         return json_response(described())
 
-    effective_route = Route(EFFECTIVE_POLICIES.removeprefix(_ROOT), effective, methods=["GET"])
+    effective_route = resource(EFFECTIVE_POLICIES.removeprefix(_ROOT), GET=effective)
     description_route = Route("/v1/openapi.json", description, methods=["GET"])
     routes = [description_route, effective_route, *PolicyResources(supervisor).routes()]
+    routes += ServedResources(supervisor).routes()
     routes += [*LiveResources(supervisor).routes(), *DecisionResources(supervisor.state_dir).routes()]
     handlers = {HTTPException: _refused, Exception: _failed}
     api = Starlette(routes=routes, exception_handlers=handlers)
@@ -99,18 +99,6 @@ def _use_of(snapshots: Sequence[Mapping[str, Any]], policies: BrokerPolicies, to
                 if value is not None
             }
     return {}
-
-
-def _which(broker: str | None, known: Sequence[str]) -> Response:
-    """The answer to a request whose broker is not known, or not named."""
-    if not known:
-        detail, remedy = "the gateway starts: no policies are in force yet", "ask again in a moment"
-        return problem("starting", HTTPStatus.SERVICE_UNAVAILABLE, detail, remedy, {"retry-after": "1"})
-    remedy = f"name one in the query: ?broker={known[0]}"
-    if broker is None:
-        detail = "the gateway has several brokers"
-        return problem("broker-not-named", HTTPStatus.BAD_REQUEST, detail, remedy, brokers=known)
-    return problem("unknown-broker", HTTPStatus.NOT_FOUND, f"no broker {broker!r}", remedy, brokers=known)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -157,6 +157,8 @@ class BrokerConfig(Strict):
     """Valid values of `storage.source` for this kind of broker."""
     publishes_snapshots: ClassVar[bool] = False
     """True for kinds of broker that support `storage.publish_snapshots`."""
+    client_keys: ClassVar[frozenset[str]] = frozenset({"gate_memory", "max_hold", "quotas"})
+    """Keys by which a client's own process decides; the admin API shows them with the policies."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
     """Name of this broker in metrics and logs: letters, digits, `.`, `_` and `-`."""

@@ -89,6 +89,14 @@ class GateCache:
         for tell in self.on_replace:
             tell()
 
+    def refuse(self, compile: Callable[[str, bool, int], Gate]) -> None:  # noqa: A002
+        """Let every further use of a gate fail.
+
+        :param compile: raises the error.
+        """
+        self._compile = compile
+        self.replace()
+
     def drop_unused(self) -> Iterator[None]:
         """Drop the gates that are unused since the last sweep; call it about once a minute.
 

@@ -60,7 +60,7 @@ class Resolver:
         defaults: Mapping[str, PolicyValue],
         broker_only: frozenset[str] = frozenset(),
     ) -> None:
-        self._policy_set = policy_set
+        self.policy_set = policy_set
         self._defaults = defaults
         self._broker_only = broker_only
         self._levels = sorted({layer.level for layer in policy_set.layers})
@@ -77,27 +77,22 @@ class Resolver:
             else:
                 self._exact.setdefault((layer.level, layer.name), []).append(index)
 
-    @property
-    def layers(self) -> tuple[PolicyLayer, ...]:
-        """The layers of the policy set."""
-        return self._policy_set.layers
-
     def resolve(self, topic: TopicName, level: Level = Level.TOPIC) -> EffectivePolicies:
         """The effective policies of one topic.
 
         :param level: the closest level to look at; what holds for a namespace is known without a topic.
         """
-        layers = self._policy_set.layers
+        layers = self.policy_set.layers
         applying = tuple(index for index in self._applying(topic) if layers[index].level <= level)
         merged = self._merged.get(applying)
         if merged is None:
             merged = self._merged[applying] = self._merge([layers[index] for index in applying])
-        policy_set = self._policy_set
+        policy_set = self.policy_set
         return EffectivePolicies(topic.full, policy_set.version, *merged, policy_set.observe_only)
 
     def settings(self, topic: TopicName, level: Level) -> Mapping[str, Setting]:
         """The fields that one level itself sets for a topic, without inherited ones."""
-        layers = [self._policy_set.layers[index] for index in self._applying(topic)]
+        layers = [self.policy_set.layers[index] for index in self._applying(topic)]
         chosen = _choose(layers, lambda layer: layer.settings)
         return {name: by_level[level].setting for name, by_level in chosen.items() if level in by_level}
 
@@ -106,7 +101,7 @@ class Resolver:
         return sorted(
             {
                 layer.name
-                for layer in self._policy_set.layers
+                for layer in self.policy_set.layers
                 if layer.level is level
                 and any(layer.settings[name].source is source for name in fields if name in layer.settings)
             }
@@ -115,7 +110,7 @@ class Resolver:
     def lock(self, topic: TopicName, level: Level, field: str) -> Setting | None:
         """The setting that keeps the store from setting a field at a level; None if it may."""
         for index in self._applying(topic):
-            layer = self._policy_set.layers[index]
+            layer = self.policy_set.layers[index]
             setting = layer.settings.get(field)
             if layer.level <= level and setting is not None and _locks(setting):
                 return setting

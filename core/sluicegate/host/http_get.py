@@ -7,8 +7,10 @@ Responses are bounded in size and time.
 import asyncio
 import io
 import ssl
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
+from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -72,11 +74,11 @@ async def exchange(
     token: str | None = None,
     tls: ssl.SSLContext | None = None,
     largest: int = LARGEST_ANSWER,
-    accept: str = "*/*",
+    headers: Mapping[str, str] = MappingProxyType({"Accept": "*/*"}),
 ) -> tuple[HTTPResponse, bytes]:
     """One request and its response, whatever the status; parameters as for `http_get`.
 
-    :param accept: the accepted type of content.
+    :param headers: of the request, besides those of every request.
     :return: the response's head, and its content.
     :raises OSError: if there is no connection.
     :raises HTTPException: if the response is too large, or is not HTTP.
@@ -90,7 +92,9 @@ async def exchange(
     reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=chosen)
     try:
         # Without user and password: they are no part of the host's name, which servers log.
-        writer.write(_request(parts.path or "/", parts.query, parts.netloc.rpartition("@")[2], token, accept))
+        writer.write(
+            _request(parts.path or "/", parts.query, parts.netloc.rpartition("@")[2], token, headers)
+        )
         received = await _read_all(reader, largest)
     finally:
         writer.close()
@@ -99,9 +103,10 @@ async def exchange(
     return response, response.read()
 
 
-def _request(path: str, query: str, host: str, token: str | None, accept: str) -> bytes:
+def _request(path: str, query: str, host: str, token: str | None, headers: Mapping[str, str]) -> bytes:
     target = f"{path}?{query}" if query else path
-    lines = [f"GET {target} HTTP/1.1", f"Host: {host}", f"Accept: {accept}", "Connection: close"]
+    lines = [f"GET {target} HTTP/1.1", f"Host: {host}"]
+    lines += [*(f"{name}: {value}" for name, value in headers.items()), "Connection: close"]
     if token is not None:
         lines.append(f"Authorization: Bearer {token}")
     # A line break would begin a header of its own, or another request.

@@ -75,7 +75,7 @@ class BrokerPolicies:
 
     @cached_property
     def _unmatched(self) -> list[dict[str, str]]:
-        return unmatched(self.resolver.layers, self.config)[:_MOST_UNMATCHED]
+        return unmatched(self.resolver.policy_set.layers, self.config)[:_MOST_UNMATCHED]
 
     def _settings(self, effective: EffectivePolicies) -> dict[str, dict[str, Any]]:
         capabilities = capabilities_of(self.driver)

@@ -21,10 +21,19 @@ class LogSink:
     :param broker: the broker whose decisions they are.
     :param plugins: the plugins that get the decisions (`sluicegate_decisions`).
     :param compacting: whether this process compacts Parquet files; otherwise another one does.
+    :param door: where the decisions are made: proxy, interceptor or client.
+    :param journal: whether refusals are kept for `sluicegate explain ID`.
     """
 
     def __init__(
-        self, config: GatewayConfig, broker: BrokerConfig, plugins: Plugins, *, compacting: bool = True
+        self,
+        config: GatewayConfig,
+        broker: BrokerConfig,
+        plugins: Plugins,
+        *,
+        compacting: bool = True,
+        door: str = "proxy",
+        journal: bool = True,
     ) -> None:
         settings = config.decisions
         watchers = plugins.implementations("sluicegate_decisions")
@@ -46,7 +55,8 @@ class LogSink:
             settings.detail,
             settings.max_rows_queued,
             show if watchers else None,
-            journal=RefusalJournal(config.state_dir, broker.system, broker.name),
+            journal=RefusalJournal(config.state_dir, broker.system, broker.name) if journal else None,
+            door=door,
             retention=Retention(max_bytes=settings.retention_size, max_age_s=settings.retention_age / 1000),
             compacting=compacting,
         )

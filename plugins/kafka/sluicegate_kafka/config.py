@@ -55,6 +55,7 @@ class KafkaConfig(NodePortsConfig):
 
     storage_sources: ClassVar[frozenset[str]] = BrokerConfig.storage_sources | {"log_dirs", "snapshots"}
     publishes_snapshots: ClassVar[bool] = True
+    client_keys: ClassVar[frozenset[str]] = BrokerConfig.client_keys | {"namespace_separator"}
 
     system: Literal["kafka"]
     """Kind of broker."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.kafka.real.support.broker import KafkaBroker, KafkaCluster, Security
 from tests.kafka.real.support.clients import create_topic
 from tests.kafka.real.support.families import (
@@ -32,6 +33,9 @@ _USERS = ("alice", "bob", "carol", "dave")
 _brokers: list[KafkaBroker] = []
 _topic_numbers = count(1)
 _gate_numbers = count(1)
+
+NewFile = Callable[..., str]
+"""`new_file(topic, **policies) -> path` of a policy file for that topic."""
 
 NewTopic = Callable[..., str]
 """`new_topic(prefix="t", partitions=1, **settings) -> name`: a topic on the session's broker."""
@@ -153,6 +157,27 @@ def new_gate(kafka: KafkaBroker, tmp_path: Path) -> Iterator[NewGate]:
             return gates.enter_context(own)
 
         yield start
+
+
+@pytest.fixture
+def new_file(kafka: KafkaBroker, tmp_path: Path) -> NewFile:
+    """Write policy files for clients that apply them themselves."""
+
+    def write(topic: str, **policies: Any) -> str:
+        path = tmp_path / f"{topic}.yaml"
+        entry = {"name": "kafka", "system": "kafka", "bootstrap": [kafka.bootstrap], "listen": {"port": 9192}}
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "state_dir": str(tmp_path / f"{topic}.state"),
+                    "brokers": [entry],
+                    "policies": {"topics": [{"name": topic, **policies}]},
+                }
+            )
+        )
+        return str(path)
+
+    return write
 
 
 @pytest.fixture

@@ -197,7 +197,7 @@ class AdminApi:
                         token=self._token,
                         tls=self._tls,
                         largest=_LARGEST_ANSWER,
-                        accept="application/json",
+                        headers={"Accept": "application/json"},
                     )
                     if response.status not in STATUSES:
                         break

@@ -1,0 +1,42 @@
+"""Runs a client's work on an event loop."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import monotonic_ns
+from typing import TypeVar
+
+from sluicegate.client.policed_client import Engine
+from sluicegate.sessions.work import Ask, Running, Turn, Until, Work
+
+Result = TypeVar("Result")
+Answer = Callable[[object], Awaitable[object]]
+
+
+async def finish(
+    engine: Engine, work: Callable[[Turn], Work[Result]], answer: Answer | None = None
+) -> Result:
+    """Wait until work is done; if the task is cancelled, it gives back what it has taken.
+
+    :param answer: answers its questions.
+    """
+    running: Running[Result] = Running(monotonic_ns())
+    try:
+        with engine.lock:
+            made = running.begin(work(running))
+        while isinstance(made, Running):
+            reply = await _awaited(running, answer)
+            with engine.lock:
+                made = running.go_on(monotonic_ns(), reply)
+        return made
+    finally:
+        with engine.lock:
+            running.close(monotonic_ns())
+
+
+async def _awaited(running: Running[Result], answer: Answer | None) -> object:
+    waits = running.waits
+    if isinstance(waits, Ask):
+        return await answer(waits.question) if answer is not None else None
+    at_ns = waits.at_ns if isinstance(waits, Until) else 0
+    await asyncio.sleep(max(0, at_ns - monotonic_ns()) / 1e9)
+    return None

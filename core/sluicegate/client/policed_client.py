@@ -1,0 +1,172 @@
+"""One client of an application: who it is, and what it has attached."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+from sluicegate.client.refused import RefusedError, held_too_long
+from sluicegate.engine.gate import Gate
+from sluicegate.engine.gates import GateCache
+from sluicegate.engine.wait_queue import Hold
+from sluicegate.model import Action, Decision, Operation, OperationKind, PolicySet
+from sluicegate.sessions.admission import Admission, taking
+from sluicegate.sessions.listings import Listings
+from sluicegate.sessions.work import Turn, Until, Work
+
+_NUMBERS = count(1)
+_S = 1_000_000_000
+
+
+class Engine(Protocol):
+    """What a client needs of the policy engine; `sluicegate.embedded.PolicyEngine` is one."""
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """Held around whatever is done with gates."""
+
+    @property
+    def policies(self) -> PolicySet:
+        """The policies now in force."""
+
+    @property
+    def gates(self) -> GateCache:
+        """Compiled gates by topic."""
+
+    def wall_ms(self, now_ns: int, /) -> int:
+        """Wall-clock milliseconds since 1970 at a monotonic time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListSubscriptions:
+    """A question of work to its wrapper: have `PolicedClient.listed` called for a topic."""
+
+    topic: str
+
+
+class PolicedClient:
+    """One producer or consumer object of a client library.
+
+    Its methods, and the work that they return, are for holders of the engine's lock.
+
+    :param engine: shared by all clients of the process.
+    :param principal: whom it logs in as.
+    :param name: of the client, as the library's user names it.
+    :param patience_ns: how long an operation may be held; None for any time.
+    """
+
+    def __init__(self, engine: Engine, principal: str, name: str, patience_ns: int | None) -> None:
+        self.engine = engine
+        self.principal = principal
+        self.name = name
+        self.patience_ns = patience_ns
+        self.key = f"client {next(_NUMBERS)}"
+        """Tells its attachments from those of all other clients of the process."""
+        self._attached: dict[tuple[OperationKind, str], Operation] = {}
+        self._listings = Listings()
+        self.is_ended = False
+        """Whether it is closed."""
+
+    @property
+    def exempt(self) -> bool:
+        """Whether its principal skips counts, rates and factors."""
+        return self.principal in self.engine.policies.exempt_principals
+
+    def gate(self, topic: str, now_ns: int) -> Gate:
+        """The gate of a topic."""
+        return self.engine.gates.get(topic, self.exempt, now_ns)
+
+    def operation(self, kind: OperationKind, topic: str, subscription: str = "") -> Operation:
+        """An operation of this client."""
+        op = Operation(kind, topic, self.principal, self.name, subscription=subscription)
+        if kind in (OperationKind.ATTACH_PRODUCER, OperationKind.PUBLISH):
+            op.producer = self.key
+        elif kind is not OperationKind.CREATE_SUBSCRIPTION:
+            op.consumer = self.key
+        return op
+
+    # -- attaching ------------------------------------------------------------------------------------
+
+    def is_attached(self, kind: OperationKind, topic: str) -> bool:
+        """Whether it has a place as a producer or consumer of a topic."""
+        return (kind, topic) in self._attached
+
+    def attaching(self, turn: Turn, kind: OperationKind, topic: str, subscription: str = "") -> Work[None]:
+        """Take a place on a topic, and that of a subscription which may be a new one; none once it has ended.
+
+        :raises RefusedError: in the work, if there is none.
+        """
+        attach = self.operation(kind, topic, subscription)
+        create = None
+        if subscription:
+            create = self.operation(OperationKind.CREATE_SUBSCRIPTION, topic, subscription)
+        place = Admission(attach, create)
+
+        def gate(now_ns: int) -> Gate:
+            return self.gate(topic, now_ns)
+
+        hold = Hold(self._patience_of(turn))
+        question = ListSubscriptions(topic)
+        refusal = yield from taking(place, turn, hold, gate, place.decide, self._listings, question)
+        if refusal is not None:
+            raise self._refused(refusal)
+        place.confirmed(gate(turn.now_ns))
+        self._attached[kind, topic] = attach
+        if self.is_ended:  # its library refuses what it is used for now
+            self.detach(turn.now_ns)
+
+    def listed(self, topic: str, names: frozenset[str] | None, asked_ns: int, now_ns: int) -> None:
+        """The broker's subscriptions of a topic have been listed.
+
+        :param names: None if they could not be.
+        :param asked_ns: monotonic time of the request.
+        """
+        self._listings.answered(topic, now_ns)
+        if names is not None:
+            self.gate(topic, now_ns).state.learn_subscriptions(names, asked_ns)
+
+    def detach(self, now_ns: int) -> None:
+        """Give up all its places; idempotent."""
+        while self._attached:
+            (_, topic), attach = self._attached.popitem()
+            self.gate(topic, now_ns).detach(attach)
+
+    def end(self, now_ns: int) -> None:
+        """It is closed: give up all its places, for ever. Its caller need not hold the lock."""
+        with self.engine.lock:
+            self.is_ended = True
+            self.detach(now_ns)
+
+    # -- waiting --------------------------------------------------------------------------------------
+
+    def holding(self, turn: Turn, op: Operation, decision: Decision) -> Work[None]:
+        """Hold an operation until its gate lets it pass.
+
+        :param decision: what the gate has decided first.
+        :raises RefusedError: in the work, if it is refused, or was held for as long as its client waits.
+        """
+        hold = Hold(self._patience_of(turn))
+        stops: Decision | None = decision
+        try:
+            while stops is not None:
+                wait_ns = hold.wait_ns(stops, turn.now_ns)
+                if not wait_ns:
+                    raise self._refused(stops)
+                yield Until(turn.now_ns + wait_ns)
+                stops = _stops(self.gate(op.topic, turn.now_ns).decide(op, turn.now_ns))
+        finally:
+            if stops is not None:  # refused, cancelled or closed: its turn in the queue is for others
+                self.gate(op.topic, turn.now_ns).abandon(op, turn.now_ns)
+
+    def _patience_of(self, turn: Turn) -> int:
+        return self.patience_ns if self.patience_ns is not None else 2**62
+
+    def _refused(self, decision: Decision) -> RefusedError:
+        if decision.action is Action.DELAY and self.patience_ns is not None:
+            return held_too_long(decision, self.patience_ns / _S)
+        return RefusedError(decision)
+
+
+def _stops(decision: Decision | None) -> Decision | None:
+    """A decision that does not let an operation pass as it is."""
+    return None if decision is None or decision.action is Action.REWRITE else decision

@@ -1,0 +1,96 @@
+"""danube-client's consumer with the policies in its process."""
+
+import asyncio
+from time import monotonic_ns
+from typing import Any
+
+import danube
+
+from sluicegate.client.aio import finish
+from sluicegate.client.policed_client import PolicedClient
+from sluicegate.client.receiving import Receiver
+from sluicegate.client.refused import RefusedError
+from sluicegate.model import OperationKind
+from sluicegate_danube.client.exceptions import error
+
+_MS = 1_000
+"""Danube gives publish times in microseconds."""
+_FEW = 1
+"""Messages that have passed and wait for the application; those behind them stay at the broker."""
+
+
+class Consumer(danube.Consumer):  # type: ignore[misc]  # danube-client has no types
+    """The original's consumer; messages are put into its queue once they may pass."""
+
+    policed: PolicedClient
+    """Who it is; set by the builder."""
+
+    async def subscribe(self) -> None:
+        """Subscribe, as the original, once there is a place on the topic.
+
+        :raises PolicyError: if there is none.
+        """
+        policed, topic, subscription = self.policed, self._topic_name, self._subscription
+        try:
+            await finish(
+                policed.engine,
+                lambda turn: policed.attaching(turn, OperationKind.ATTACH_CONSUMER, topic, subscription),
+            )
+        except RefusedError as refused:
+            raise error(refused) from refused
+        self._receiver = Receiver(policed, topic, subscription)
+        try:
+            await super().subscribe()
+        except BaseException:
+            self._detach()
+            raise
+
+    async def receive(self) -> "asyncio.Queue[Any]":
+        """Start receiving, as the original."""
+        received = await super().receive()
+        passed: asyncio.Queue[Any] = asyncio.Queue(maxsize=_FEW)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._pass_on(received, passed)))
+        return passed
+
+    async def ack(self, message: Any) -> None:
+        """Acknowledge a message, as the original."""
+        await super().ack(message)
+        self._receiver.acknowledged(1, monotonic_ns())
+
+    async def close(self) -> None:
+        """Close it, as the original; its place is free then."""
+        try:
+            await super().close()
+        finally:
+            self.policed.end(monotonic_ns())
+
+    async def _pass_on(self, received: "asyncio.Queue[Any]", passed: "asyncio.Queue[Any]") -> None:
+        receiver = self._receiver
+        while True:
+            message = await received.get()
+            published_ms = message.publish_time // _MS
+            while wait_ns := receiver.wait_ns(  # noqa: ASYNC110 - until a time, not until an event
+                len(message.payload), published_ms, monotonic_ns()
+            ):
+                await asyncio.sleep(wait_ns / 1e9)
+            await passed.put(message)
+
+    def _detach(self) -> None:
+        with self.policed.engine.lock:
+            self.policed.detach(monotonic_ns())
+
+
+class ConsumerBuilder(danube.ConsumerBuilder):  # type: ignore[misc]  # danube-client has no types
+    """The original's builder.
+
+    :param client: a client with policies.
+    """
+
+    def build(self) -> Consumer:
+        """The consumer; see `danube.ConsumerBuilder`."""
+        client: Any = self._client
+        original = super().build()
+        consumer = Consumer.__new__(Consumer)
+        consumer.__dict__.update(vars(original))
+        consumer.policed = client.policed(self._consumer_name)
+        return consumer
