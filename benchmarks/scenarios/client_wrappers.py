@@ -21,7 +21,7 @@ from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.sending import Publisher
 from sluicegate.config.models import GatewayConfig
 from sluicegate.embedded import PolicyEngine
-from sluicegate.model import ANONYMOUS, Level, PolicyLayer, Setting, Source
+from sluicegate.model import ANONYMOUS, Level, Message, PolicyLayer, Setting, Source
 from sluicegate.runtime.plugins import load_plugins
 from sluicegate_danube.client import Producer as DanubeProducer
 from sluicegate_kafka.client import AIOKafkaProducer
@@ -131,7 +131,7 @@ def _pulsar(engine: PolicyEngine) -> Iterator[dict[str, Turn]]:
 def _danube(engine: PolicyEngine) -> Iterator[dict[str, Turn]]:
     bare, wrapped = danube.Producer.__new__(danube.Producer), DanubeProducer.__new__(DanubeProducer)
     wrapped.policed = PolicedClient(engine, ANONYMOUS, "", None)
-    wrapped._publisher = Publisher(wrapped.policed, "/default/orders")  # noqa: SLF001
+    wrapped._publisher = Publisher(wrapped.policed, "/default/orders", Message)  # noqa: SLF001
     with asyncio.Runner() as runner, patch.object(danube.Producer, "send", _nowhere):
         yield {
             "bare": _awaiting(runner, lambda: bare.send(_VALUE)),

@@ -13,6 +13,7 @@ from tests.client.test_open_policies import new_file
 from sluicegate.client.open_policies import OpenPolicies
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.sending import Publisher
+from sluicegate.model import Message
 from sluicegate.runtime.plugins import CHOICE
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
@@ -38,14 +39,14 @@ def in_child(call: Callable[[], None]) -> None:
 
 
 def publisher_of(opened: OpenPolicies) -> Publisher:
-    return Publisher(PolicedClient(opened.engine, "User:ann", "shop", None), "orders.eu")
+    return Publisher(PolicedClient(opened.engine, "User:ann", "shop", None), "orders.eu", Message)
 
 
 def test_a_client_of_before_a_fork_fails_clearly_and_a_new_one_has_its_own_policies(tmp_path: Path) -> None:
     file = new_file(tmp_path, "kafka", {"max_publish_rate": 1000, "max_message_size": 10})
     opened = OpenPolicies(file, "kafka")
     publisher = publisher_of(opened)
-    publisher.send(1, monotonic_ns())
+    publisher.send(1, monotonic_ns(), ())
     busy, done = Event(), Event()
 
     def hold_lock() -> None:
@@ -59,16 +60,16 @@ def test_a_client_of_before_a_fork_fails_clearly_and_a_new_one_has_its_own_polic
 
     def use() -> None:
         with pytest.raises(RuntimeError, match="before a fork: open client and policies in this process"):
-            publisher.send(1, monotonic_ns())
+            publisher.send(1, monotonic_ns(), ())
         opened.close()
         opened.engine.close()
         own = OpenPolicies(file, "kafka")
         assert own.engine is not opened.engine
-        publisher_of(own).send(1, monotonic_ns())
+        publisher_of(own).send(1, monotonic_ns(), ())
         own.close()
 
     in_child(use)
     done.set()
     holder.join()
-    publisher.send(1, monotonic_ns())
+    publisher.send(1, monotonic_ns(), ())
     opened.close()

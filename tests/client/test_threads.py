@@ -17,7 +17,7 @@ from sluicegate.client.receiving import Receiver
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import HeldMessage, Publisher
 from sluicegate.client.sync import finish
-from sluicegate.model import OperationKind
+from sluicegate.model import Message, OperationKind
 from sluicegate.runtime.plugins import CHOICE
 
 MESSAGES = 3_000
@@ -41,13 +41,13 @@ def client_of(directory: Path, **policies: object) -> tuple[OpenPolicies, Police
 
 def test_each_message_is_decided_by_its_own_size(tmp_path: Path) -> None:
     opened, client = client_of(tmp_path, max_message_size=100)
-    publisher = Publisher(client, "orders.eu")
+    publisher = Publisher(client, "orders.eu", Message)
 
     def refused(size: int) -> int:
         count = 0
         for _ in range(MESSAGES):
             try:
-                publisher.send(size, monotonic_ns())
+                publisher.send(size, monotonic_ns(), ())
             except RefusedError:
                 count += 1
         return count
@@ -60,13 +60,13 @@ def test_each_message_is_decided_by_its_own_size(tmp_path: Path) -> None:
 
 def test_a_message_that_waits_is_not_charged_as_another_one(tmp_path: Path) -> None:
     opened, client = client_of(tmp_path, max_publish_rate_bytes=SMALL)
-    publisher = Publisher(client, "orders.eu")
+    publisher = Publisher(client, "orders.eu", Message)
 
     def held(size: int) -> list[int]:
-        decided = [publisher.send(size, monotonic_ns()) for _ in range(100)]
+        decided = [publisher.send(size, monotonic_ns(), ()) for _ in range(100)]
         return [each.op.bytes for each in decided if isinstance(each, HeldMessage)]
 
-    publisher.send(LARGE, monotonic_ns())
+    publisher.send(LARGE, monotonic_ns(), ())
     with ThreadPoolExecutor(2) as pool:
         small, large = pool.map(held, [SMALL, LARGE])
     opened.close()

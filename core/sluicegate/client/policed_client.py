@@ -9,7 +9,7 @@ from sluicegate.client.refused import RefusedError, held_too_long
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.wait_queue import Hold
-from sluicegate.model import Action, Decision, Operation, OperationKind, PolicySet
+from sluicegate.model import UNCHANGED, Action, Decision, HeaderChange, Operation, OperationKind, PolicySet
 from sluicegate.sessions.admission import Admission, taking
 from sluicegate.sessions.listings import Listings
 from sluicegate.sessions.work import Turn, Until, Work
@@ -139,21 +139,25 @@ class PolicedClient:
 
     # -- waiting --------------------------------------------------------------------------------------
 
-    def holding(self, turn: Turn, op: Operation, decision: Decision) -> Work[None]:
+    def holding(self, turn: Turn, op: Operation, decision: Decision) -> Work[HeaderChange]:
         """Hold an operation until its gate lets it pass.
 
         :param decision: what the gate has decided first.
+        :return: what changes in the headers of its messages.
         :raises RefusedError: in the work, if it is refused, or was held for as long as its client waits.
         """
         hold = Hold(self._patience_of(turn))
-        stops: Decision | None = decision
+        decided: Decision | None = decision
+        stops = decided
         try:
             while stops is not None:
                 wait_ns = hold.wait_ns(stops, turn.now_ns)
                 if not wait_ns:
                     raise self._refused(stops)
                 yield Until(turn.now_ns + wait_ns)
-                stops = _stops(self.gate(op.topic, turn.now_ns).decide(op, turn.now_ns))
+                decided = self.gate(op.topic, turn.now_ns).decide(op, turn.now_ns)
+                stops = _stops(decided)
+            return UNCHANGED if decided is None else decided.headers
         finally:
             if stops is not None:  # refused, cancelled or closed: its turn in the queue is for others
                 self.gate(op.topic, turn.now_ns).abandon(op, turn.now_ns)

@@ -1,13 +1,22 @@
 """The messages of one client to one topic."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from time import monotonic_ns
-from typing import Final
+from typing import Any, Final
 
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
-from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.model import (
+    UNCHANGED,
+    Action,
+    Decision,
+    HeaderChange,
+    Message,
+    Operation,
+    OperationKind,
+)
 from sluicegate.sessions.work import Turn, Work
 
 
@@ -30,7 +39,7 @@ class HeldMessage:
     op: Operation
     decision: Decision
 
-    def waiting(self, turn: Turn) -> Work[None]:
+    def waiting(self, turn: Turn) -> Work[HeaderChange]:
         """The work that waits; see `PolicedClient.holding`."""
         return self.client.holding(turn, self.op, self.decision)
 
@@ -40,6 +49,7 @@ class Publisher:
 
     :param client: whose they are.
     :param topic: as the broker names it.
+    :param describe: makes a message as policies read it of what the client's library has of it.
     :param reliable: False if the client asks for no answers (acks=0), so that messages may be dropped.
     """
 
@@ -47,8 +57,9 @@ class Publisher:
         "_changes",
         "_client",
         "_compiled",
+        "_delay",
+        "_describe",
         "_exempt",
-        "_fixed",
         "_gates",
         "_lock",
         "_op",
@@ -56,16 +67,19 @@ class Publisher:
         "topic",
     )
 
-    def __init__(self, client: PolicedClient, topic: str, *, reliable: bool = True) -> None:
+    def __init__(
+        self, client: PolicedClient, topic: str, describe: Callable[..., Message], *, reliable: bool = True
+    ) -> None:
         self._client = client
+        self._describe = describe
         self._gates = client.engine.gates
         self._lock = client.engine.lock
         self._changes = -1
         self._exempt = False
         """Whether the principal is exempt, as of `_changes` of the policies."""
         self._compiled = self._gates.live
-        self._fixed = -1, 0
-        """The fixed delay in ms, as of a change of the policies."""
+        self._delay: tuple[int, int, str] = -1, 0, ""
+        """Of a change of the policies: fixed delay in ms, and the header that says when to deliver."""
         self._reliable = reliable
         self.topic = topic
         self._op = self._operation()
@@ -76,16 +90,23 @@ class Publisher:
         return op
 
     def send(
-        self, nbytes: int, now_ns: int, messages: int = 1, largest: int | None = None, delay_ms: int = 0
-    ) -> Pass | HeldMessage:
+        self,
+        nbytes: int,
+        now_ns: int,
+        contents: Sequence[tuple[Any, ...]] | None,
+        messages: int = 1,
+        largest: int | None = None,
+        delay_ms: int = 0,
+    ) -> Pass | HeldMessage | HeaderChange:
         """Decide one message or one batch.
 
         :param nbytes: bytes of payload: keys, values and headers.
         :param now_ns: monotonic time.
+        :param contents: the arguments of `describe` for each message; None if they cannot be read.
         :param messages: how many messages these are.
         :param largest: bytes of the largest message; all together if it is not known.
         :param delay_ms: the delivery delay that the application asks for.
-        :return: what becomes of it, or the message that has to wait.
+        :return: what becomes of it, the message that has to wait, or what changes in its headers.
         :raises RefusedError: if it is refused.
         """
         # <hot> Runs for every message.
@@ -101,21 +122,33 @@ class Publisher:
                 self._changes, self._exempt = gates.changes, self._client.exempt
                 self._compiled = gates.exempt if self._exempt else gates.live
             gate = self._compiled.get(self.topic) or gates.get(self.topic, self._exempt, now_ns)
+            if gate.reads:
+                self._read(op, contents)
             decision = gate.publish(op, now_ns)
             if decision is None:
                 return SEND
             return self._settle(op, decision)
 
-    def fixed_delay_ms(self) -> int:
-        """The delivery delay that the topic's messages get in place of their own; 0 for none."""
-        if self._fixed[0] != self._gates.changes:
+    def delay(self) -> tuple[int, str]:
+        """How the topic's policies set the delivery time of messages.
+
+        :return: the delay in ms that all of them get, 0 for none; and the header in which each says its own,
+            empty for none.
+        """
+        if self._delay[0] != self._gates.changes:
             with self._lock:
                 changes = self._gates.changes
-                delay = self._gates.get(self.topic, self._exempt, monotonic_ns()).delay
-            self._fixed = changes, 0 if delay is None else delay.fixed_ms
-        return self._fixed[1]
+                gate = self._gates.get(self.topic, self._exempt, monotonic_ns())
+            fixed_ms = 0 if gate.delay is None else gate.delay.fixed_ms
+            self._delay = changes, fixed_ms, "" if gate.header_delay is None else gate.header_delay.header
+        return self._delay[1:]
 
-    def _settle(self, op: Operation, decision: Decision) -> Pass | HeldMessage:
+    def _read(self, op: Operation, contents: Sequence[tuple[Any, ...]] | None) -> None:
+        """Set what policies read."""
+        op.contents = () if contents is None else [self._describe(*parts) for parts in contents]
+        op.unreadable = "they were batched by the application" if contents is None else ""
+
+    def _settle(self, op: Operation, decision: Decision) -> Pass | HeldMessage | HeaderChange:
         action = decision.action
         if action is Action.DELAY:
             self._op = self._operation()  # the other one keeps its place in the queue until it passes
@@ -123,5 +156,5 @@ class Publisher:
         if action is Action.DROP:
             return Pass.DROP
         if action is Action.REWRITE:
-            return SEND
+            return SEND if decision.headers is UNCHANGED else decision.headers
         raise RefusedError(decision)

@@ -4,11 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from sluicegate.model import PolicyLayer, PolicySet, Setting
+from sluicegate.model import PolicySet, Setting
 
 _BROKERS = ("adaptive_publish_throttling", "storage_")
 """What the fields begin with that follow the state of the broker."""
 _WHY_BROKERS = "only a gateway follows the load and the volumes of its broker"
+_SCHEMA = "allowed_content"
+_NAMED_IN_MESSAGES = "kafka"
+"""The kind of broker whose messages themselves name their schema."""
+_WHY_SCHEMA = "the client's library does not say by which schema a message is written"
 _WHY_UNKNOWN = "no plugin of this process declares it"
 
 
@@ -36,19 +40,21 @@ def for_client(
                 continue
             if field.startswith(_BROKERS):
                 reasons[field] = _WHY_BROKERS
+            elif field == _SCHEMA and system != _NAMED_IN_MESSAGES:
+                reasons[field] = _WHY_SCHEMA
             elif capabilities.get(field) == "not applicable":
                 reasons[field] = f"not applicable to {system}"
-    layers = tuple(map(_of_clients, policies.layers))
+    left_out = _BROKERS if system == _NAMED_IN_MESSAGES else (*_BROKERS, _SCHEMA)
+    layers = tuple(
+        replace(layer, settings=_kept(layer.settings, left_out), ceilings=_kept(layer.ceilings, left_out))
+        for layer in policies.layers
+    )
     return ClientPolicies(replace(policies, layers=layers), dict(sorted(reasons.items())))
 
 
-def _of_clients(layer: PolicyLayer) -> PolicyLayer:
-    return replace(layer, settings=_kept(layer.settings), ceilings=_kept(layer.ceilings))
-
-
-def _kept(settings: Mapping[str, Setting]) -> Mapping[str, Setting]:
+def _kept(settings: Mapping[str, Setting], left_out: tuple[str, ...]) -> Mapping[str, Setting]:
     return {
         field: setting
         for field, setting in settings.items()
-        if not field.rpartition(".")[2].startswith(_BROKERS)
+        if not field.rpartition(".")[2].startswith(left_out)
     }

@@ -13,8 +13,9 @@ from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import SEND, HeldMessage, Pass, Publisher
-from sluicegate.model import ANONYMOUS, OperationKind
+from sluicegate.model import ANONYMOUS, UNCHANGED, HeaderChange, OperationKind
 from sluicegate_kafka.client.aio_errors import publish_error
+from sluicegate_kafka.client.described import message_of
 from sluicegate_kafka.client.signatures import with_policies
 
 Header = tuple[str, bytes]
@@ -73,9 +74,13 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
             nbytes += sum(len(name) + len(content or b"") for name, content in headers)
         try:
             publisher = self._publishers.get(topic) or await self._publisher(topic)
-            decided = publisher.send(nbytes, monotonic_ns())
-            if decided is not SEND and not await self._passes(decided):
-                return _dropped()
+            decided = publisher.send(nbytes, monotonic_ns(), ((headers, key_bytes, value_bytes),))
+            if decided is not SEND:
+                change = await self._change(decided)
+                if change is None:
+                    return _dropped()
+                if change is not UNCHANGED:
+                    headers = list(change.apply(tuple(headers or ())))
         except RefusedError as refused:
             raise publish_error(refused) from refused
         return await super().send(topic, value_bytes, key_bytes, partition, timestamp_ms, headers)  # type: ignore[no-any-return]
@@ -85,7 +90,7 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
         nbytes, messages = batch.size(), batch.record_count()
         try:
             publisher = self._publishers.get(topic) or await self._publisher(topic)
-            if not await self._passes(publisher.send(nbytes, monotonic_ns(), messages)):
+            if await self._change(publisher.send(nbytes, monotonic_ns(), None, messages)) is None:
                 return _dropped()
         except RefusedError as refused:
             raise publish_error(refused) from refused
@@ -105,17 +110,19 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
             self._policed.end(monotonic_ns())
             self._open_policies.close()
 
-    async def _passes(self, decided: Pass | HeldMessage) -> bool:
-        """Wait until a message may be sent; False if it is dropped."""
+    async def _change(self, decided: Pass | HeldMessage | HeaderChange) -> HeaderChange | None:
+        """Wait until a message may be sent: what changes in its headers, or None if it is dropped."""
         if isinstance(decided, HeldMessage):
-            await finish(self._policed.engine, decided.waiting)
-        return decided is not Pass.DROP
+            return await finish(self._policed.engine, decided.waiting)
+        if isinstance(decided, HeaderChange):
+            return decided
+        return None if decided is Pass.DROP else UNCHANGED
 
     async def _publisher(self, topic: str) -> Publisher:
         """Attach as a producer of a topic."""
         policed, kind = self._policed, OperationKind.ATTACH_PRODUCER
         await finish(policed.engine, lambda turn: policed.attaching(turn, kind, topic))
-        publisher = Publisher(policed, topic, reliable=self._wants_answers)
+        publisher = Publisher(policed, topic, message_of, reliable=self._wants_answers)
         return self._publishers.setdefault(topic, publisher)
 
 

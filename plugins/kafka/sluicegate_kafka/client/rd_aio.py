@@ -11,6 +11,7 @@ from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import HeldMessage, Publisher
 from sluicegate.model import OperationKind
+from sluicegate_kafka.client.described import message_of
 from sluicegate_kafka.client.rd_consumer import Consumer
 from sluicegate_kafka.client.rd_errors import publish_error
 from sluicegate_kafka.client.rd_producer import length_of, policed_of
@@ -50,7 +51,9 @@ class AIOProducer(aio.AIOProducer):
         """
         try:
             publisher = self._publishers.get(topic) or await self._publisher(topic)
-            decided = publisher.send(length_of(value) + length_of(key), monotonic_ns())
+            # The original takes no headers for messages that it batches.
+            contents = ((options.get("headers"), key, value),)
+            decided = publisher.send(length_of(value) + length_of(key), monotonic_ns(), contents)
             if isinstance(decided, HeldMessage):
                 await finish(self._policed.engine, decided.waiting)
         except RefusedError as refused:
@@ -69,7 +72,7 @@ class AIOProducer(aio.AIOProducer):
         """Attach as a producer of a topic."""
         policed, kind = self._policed, OperationKind.ATTACH_PRODUCER
         await finish(policed.engine, lambda turn: policed.attaching(turn, kind, topic))
-        return self._publishers.setdefault(topic, Publisher(policed, topic))
+        return self._publishers.setdefault(topic, Publisher(policed, topic, message_of))
 
 
 class AIOConsumer(aio.AIOConsumer):

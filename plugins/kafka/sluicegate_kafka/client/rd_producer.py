@@ -1,6 +1,6 @@
 """confluent-kafka's producer with the policies in its process."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event
 from time import monotonic_ns
 from typing import Any, TypeAlias
@@ -11,13 +11,13 @@ from confluent_kafka import KafkaError, KafkaException
 from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import Engine, PolicedClient
 from sluicegate.client.refused import RefusedError
-from sluicegate.client.sending import SEND, HeldMessage, Pass, Publisher
+from sluicegate.client.sending import SEND, HeldMessage, Publisher
 from sluicegate.client.sync import ClosedError, finish
-from sluicegate.model import OperationKind
+from sluicegate.model import UNCHANGED, HeaderChange, OperationKind
+from sluicegate_kafka.client.described import Text, changed, message_of, pairs_of
 from sluicegate_kafka.client.rd_errors import publish_error
 from sluicegate_kafka.client.rd_settings import principal_of, settings_of
 
-Text: TypeAlias = str | bytes | None
 Headers: TypeAlias = dict[str, Text] | list[tuple[str, Text]] | None
 
 _TIMEOUT_MS = 300_000
@@ -63,10 +63,15 @@ class Producer(confluent_kafka.Producer):
             was held for `message.timeout.ms`.
         """
         # <hot> Runs for every message.
-        if self.admit(topic, length_of(value) + length_of(key) + lengths_of(headers)):
-            super().produce(
-                topic, value, key, partition, on_delivery or callback, timestamp=timestamp, headers=headers
-            )
+        nbytes = length_of(value) + length_of(key) + lengths_of(headers)
+        change = self.admit(topic, nbytes, ((headers, key, value),))
+        if change is None:
+            return
+        if change is not UNCHANGED:
+            headers = changed(headers, change)
+        super().produce(
+            topic, value, key, partition, on_delivery or callback, timestamp=timestamp, headers=headers
+        )
 
     def produce_batch(
         self,
@@ -81,23 +86,35 @@ class Producer(confluent_kafka.Producer):
             length_of(each.get("value")) + length_of(each.get("key")) + lengths_of(each.get("headers"))
             for each in messages
         ]
-        if not sizes or self.admit(topic, sum(sizes), len(sizes), max(sizes)):
-            return super().produce_batch(topic, messages, partition, on_delivery or callback)
-        return 0
+        if sizes:
+            contents = [(each.get("headers"), each.get("key"), each.get("value")) for each in messages]
+            change = self.admit(topic, sum(sizes), contents, len(sizes), max(sizes))
+            if change is None:
+                return 0
+            if change is not UNCHANGED:
+                messages = [{**each, "headers": changed(each.get("headers"), change)} for each in messages]
+        return super().produce_batch(topic, messages, partition, on_delivery or callback)
 
-    def admit(self, topic: str, nbytes: int, messages: int = 1, largest: int | None = None) -> bool:
-        """Wait until messages may be sent; False if they are dropped.
+    def admit(
+        self,
+        topic: str,
+        nbytes: int,
+        contents: Sequence[tuple[Any, ...]],
+        messages: int = 1,
+        largest: int | None = None,
+    ) -> HeaderChange | None:
+        """Wait until messages may be sent: what changes in their headers, or None if they are dropped.
 
         :raises KafkaException: if they are refused.
         """
         try:
             publisher = self._publishers.get(topic) or self._publisher(topic)
-            decided = publisher.send(nbytes, monotonic_ns(), messages, largest)
+            decided = publisher.send(nbytes, monotonic_ns(), contents, messages, largest)
             if decided is SEND:
-                return True
+                return UNCHANGED
             if isinstance(decided, HeldMessage):
-                finish(self._policed.engine, decided.waiting, self._is_closed)
-            return decided is not Pass.DROP
+                return finish(self._policed.engine, decided.waiting, self._is_closed)
+            return decided if isinstance(decided, HeaderChange) else None
         except RefusedError as refused:
             raise publish_error(refused) from refused
         except ClosedError as error:
@@ -120,7 +137,7 @@ class Producer(confluent_kafka.Producer):
         """Attach as a producer of a topic."""
         policed, kind = self._policed, OperationKind.ATTACH_PRODUCER
         finish(policed.engine, lambda turn: policed.attaching(turn, kind, topic), self._is_closed)
-        publisher = Publisher(policed, topic, reliable=self._wants_answers)
+        publisher = Publisher(policed, topic, message_of, reliable=self._wants_answers)
         return self._publishers.setdefault(topic, publisher)
 
 
@@ -144,7 +161,4 @@ def length_of(part: Text) -> int:
 
 def lengths_of(headers: Headers) -> int:
     """Bytes of a message's headers."""
-    if not headers:
-        return 0
-    pairs = headers.items() if isinstance(headers, dict) else headers
-    return sum(length_of(name) + length_of(content) for name, content in pairs)
+    return sum(length_of(name) + length_of(content) for name, content in pairs_of(headers))

@@ -16,10 +16,10 @@ from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import HeldMessage
-from sluicegate.model import ANONYMOUS, OperationKind
+from sluicegate.model import ANONYMOUS, UNCHANGED, HeaderChange, OperationKind
 from sluicegate_pulsar.client.exceptions import aio_error
 from sluicegate_pulsar.client.incoming import Incoming
-from sluicegate_pulsar.client.outgoing import Outgoing
+from sluicegate_pulsar.client.outgoing import Outgoing, changed
 from sluicegate_pulsar.names import topic_name
 
 __all__ = ["Client", "Consumer", "Producer", "Reader"]
@@ -60,9 +60,12 @@ class Producer(original_aio.Producer):  # type: ignore[misc]  # pulsar-client ha
         """
         asked = (deliver_at, deliver_after)
         try:
-            data, decided = self._outgoing.decide(content, asked)
+            data, decided = self._outgoing.decide(content, asked, properties, partition_key)
+            times = self._outgoing.times(asked, properties)
             if isinstance(decided, HeldMessage):
-                await finish(self._outgoing.policed.engine, decided.waiting)
+                decided = await finish(self._outgoing.policed.engine, decided.waiting)
+            if isinstance(decided, HeaderChange) and decided is not UNCHANGED:
+                properties = changed(properties, decided)
         except RefusedError as refused:
             raise aio_error(refused) from refused
         return await super().send(
@@ -74,7 +77,7 @@ class Producer(original_aio.Producer):  # type: ignore[misc]  # pulsar-client ha
             replication_clusters,
             disable_replication,
             event_timestamp,
-            *self._outgoing.times(asked),
+            *times,
         )
 
     async def close(self) -> None:

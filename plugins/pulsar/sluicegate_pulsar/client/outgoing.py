@@ -1,6 +1,6 @@
 """What the policies make of a message of the Python client, whichever way it waits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from time import monotonic_ns
 from typing import Any, TypeAlias
@@ -9,9 +9,12 @@ import pulsar
 
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.sending import HeldMessage, Pass, Publisher
+from sluicegate.engine.delivery_time import delivery_by_header
+from sluicegate.model import HeaderChange, Message
 
 Times: TypeAlias = tuple[int | None, timedelta | None]
 """`deliver_at` and `deliver_after`."""
+Properties: TypeAlias = Mapping[str, str] | None
 
 _MS = timedelta(milliseconds=1)
 _NOW: Times = (None, None)
@@ -27,11 +30,13 @@ class Outgoing:
 
     def __init__(self, policed: PolicedClient, topic: str, schema: pulsar.schema.Schema) -> None:
         self.policed = policed
-        self._publisher = Publisher(policed, topic)
+        self._publisher = Publisher(policed, topic, _message_of)
         self._encode: Callable[[Any], bytes] = schema.encode
         self._takes_bytes = type(schema) is pulsar.schema.BytesSchema
 
-    def decide(self, content: Any, times: Times) -> tuple[bytes | None, Pass | HeldMessage]:
+    def decide(
+        self, content: Any, times: Times, properties: Properties, partition_key: str | None
+    ) -> tuple[bytes | None, Pass | HeldMessage | HeaderChange]:
         """Decide a message.
 
         :param content: as the application gives it; None for a null value.
@@ -46,17 +51,47 @@ class Outgoing:
             data = self._encode(content)
         now_ns = monotonic_ns()
         nbytes = len(data) if data else 0
+        contents = ((properties, partition_key, data),)
+        _, header = self._publisher.delay()
+        if header and properties and header in properties:
+            times = _times_by(properties[header]) or times
         if times == _NOW:
-            return data, self._publisher.send(nbytes, now_ns)
+            return data, self._publisher.send(nbytes, now_ns, contents)
         deliver_at, deliver_after = times
         asked_ms = 0
         if deliver_after is not None:
             asked_ms = deliver_after // _MS
         elif deliver_at is not None:
             asked_ms = max(0, deliver_at - self.policed.engine.wall_ms(now_ns))
-        return data, self._publisher.send(nbytes, now_ns, delay_ms=asked_ms)
+        return data, self._publisher.send(nbytes, now_ns, contents, delay_ms=asked_ms)
 
-    def times(self, asked: Times) -> Times:
-        """When a message is to be delivered: as its application asks, unless the topic has a fixed delay."""
-        fixed_ms = self._publisher.fixed_delay_ms()
-        return (None, timedelta(milliseconds=fixed_ms)) if fixed_ms else asked
+    def times(self, asked: Times, properties: Properties) -> Times:
+        """When a message is to be delivered: by the topic's policies, else as its application asks."""
+        fixed_ms, header = self._publisher.delay()
+        if fixed_ms:
+            return None, timedelta(milliseconds=fixed_ms)
+        if header and properties and header in properties:
+            return _times_by(properties[header]) or asked
+        return asked
+
+
+def changed(properties: Properties, change: HeaderChange) -> dict[str, str]:
+    """The properties of a message after a change."""
+    kept = {name: content for name, content in (properties or {}).items() if name not in change.remove}
+    return {**kept, **{name: content.decode() for name, content in change.set.items()}}
+
+
+def _times_by(content: str) -> Times | None:
+    """The delivery time that a header says; None for one that the policies refuse."""
+    try:
+        when = delivery_by_header([Message(headers=(("", content.encode()),))], "")
+    except ValueError:
+        return None
+    if when is None:
+        return None
+    return (None, timedelta(milliseconds=when.ms)) if when.is_delay else (when.ms, None)
+
+
+def _message_of(properties: Properties, partition_key: str | None, data: bytes | None) -> Message:
+    headers = tuple((name, content.encode()) for name, content in (properties or {}).items())
+    return Message(headers, partition_key.encode() if partition_key is not None else None, "", data or b"")

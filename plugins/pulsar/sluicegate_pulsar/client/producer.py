@@ -12,8 +12,9 @@ from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import SEND, HeldMessage
 from sluicegate.client.sync import ClosedError, finish
+from sluicegate.model import UNCHANGED, HeaderChange
 from sluicegate_pulsar.client.exceptions import error
-from sluicegate_pulsar.client.outgoing import Outgoing, Times
+from sluicegate_pulsar.client.outgoing import Outgoing, Properties, Times, changed
 
 
 class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no types
@@ -47,7 +48,9 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
 
         :raises pulsar.exceptions.PulsarException: if it is refused.
         """
-        data, (deliver_at, deliver_after) = self._admitted(content, (deliver_at, deliver_after))
+        data, properties, (deliver_at, deliver_after) = self._admitted(
+            content, properties, partition_key, (deliver_at, deliver_after)
+        )
         return super().send(
             data,
             properties,
@@ -79,7 +82,9 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
 
         :raises pulsar.exceptions.PulsarException: if it is refused; the callback is not called then.
         """
-        data, (deliver_at, deliver_after) = self._admitted(content, (deliver_at, deliver_after))
+        data, properties, (deliver_at, deliver_after) = self._admitted(
+            content, properties, partition_key, (deliver_at, deliver_after)
+        )
         super().send_async(
             data,
             callback,
@@ -102,15 +107,21 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
         finally:
             self._outgoing.policed.end(monotonic_ns())
 
-    def _admitted(self, content: Any, times: Times) -> tuple[bytes | None, Times]:
-        """Wait until a message may be sent: its payload, and when it is to be delivered."""
+    def _admitted(
+        self, content: Any, properties: Properties, partition_key: str | None, times: Times
+    ) -> tuple[bytes | None, Properties, Times]:
+        """Wait until a message may be sent: its payload and properties, and when it is to be delivered."""
         policed = self._outgoing.policed
+        asked = properties
         try:
-            data, decided = self._outgoing.decide(content, times)
-            if decided is not SEND and isinstance(decided, HeldMessage):
-                finish(policed.engine, decided.waiting, self._is_closed)
+            data, decided = self._outgoing.decide(content, times, properties, partition_key)
+            if decided is not SEND:
+                if isinstance(decided, HeldMessage):
+                    decided = finish(policed.engine, decided.waiting, self._is_closed)
+                if isinstance(decided, HeaderChange) and decided is not UNCHANGED:
+                    properties = changed(properties, decided)
         except RefusedError as refused:
             raise error(refused) from refused
         except ClosedError as closed:
             raise pulsar.exceptions.AlreadyClosed("the producer was closed") from closed
-        return data, self._outgoing.times(times)
+        return data, properties, self._outgoing.times(times, asked)

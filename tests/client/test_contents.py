@@ -1,0 +1,86 @@
+"""Policies that read messages, in the processes of clients."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic_ns
+
+import pytest
+
+from sluicegate.client.open_policies import OpenPolicies
+from sluicegate.client.policed_client import PolicedClient
+from sluicegate.client.refused import RefusedError
+from sluicegate.client.sending import SEND, HeldMessage, Publisher
+from sluicegate.model import HeaderChange, Headers
+from sluicegate.sessions.work import Running
+from sluicegate_kafka.client.described import changed, message_of
+from sluicegate_pulsar.client import outgoing
+
+FILE = """
+brokers: [{{name: shop, system: kafka, bootstrap: ["127.0.0.1:1"], listen: {{port: 2}}}}]
+state_dir: {state}
+policies:
+  broker:
+    required_headers: trace
+    remove_headers: x-*
+    max_publish_rate: 2
+    burst_seconds: 1
+"""
+TRACED, SECRET = ("trace", b"1"), ("x-secret", b"2")
+
+
+@pytest.fixture
+def publisher(tmp_path: Path) -> Iterator[Publisher]:
+    file = tmp_path / "policies.yaml"
+    file.write_text(FILE.format(state=tmp_path / "state"))
+    opened = OpenPolicies(file, "kafka", None)
+    yield Publisher(PolicedClient(opened.engine, "User:ann", "shop", None), "orders.eu", message_of)
+    opened.close()
+
+
+def parts(*headers: tuple[str, bytes]) -> tuple[tuple[Headers, bytes, bytes], ...]:
+    return ((headers, b"k", b"v"),)
+
+
+def test_a_message_without_a_required_header_is_refused(publisher: Publisher) -> None:
+    assert publisher.send(2, monotonic_ns(), parts(TRACED)) is SEND
+    with pytest.raises(RefusedError, match="has no header trace"):
+        publisher.send(2, monotonic_ns(), parts())
+    with pytest.raises(RefusedError, match="cannot be read: they were batched by the application"):
+        publisher.send(2, monotonic_ns(), None, 1)
+
+
+def test_headers_change_before_the_library_gets_them(publisher: Publisher) -> None:
+    change = publisher.send(2, monotonic_ns(), parts(TRACED, SECRET))
+
+    assert change == HeaderChange(remove=frozenset({"x-secret"}))
+
+
+def test_a_held_message_changes_when_it_goes_on(publisher: Publisher) -> None:
+    now_ns = monotonic_ns()
+    for _ in range(2):
+        assert publisher.send(2, now_ns, parts(TRACED)) is SEND
+    held = publisher.send(2, now_ns, parts(TRACED, SECRET))
+
+    assert isinstance(held, HeldMessage)
+    running: Running[HeaderChange] = Running(now_ns)
+    made = running.begin(held.waiting(running))
+    assert made is running
+    assert running.go_on(now_ns + 2_000_000_000) == HeaderChange(remove=frozenset({"x-secret"}))
+
+
+@pytest.mark.parametrize("form", [dict, list])
+def test_headers_of_kafka_in_each_form(form: type) -> None:
+    headers = form([("trace", "1"), ("x-secret", None), ("a", b"2")])
+
+    message = message_of(headers, "k", b"v")
+    assert message.headers == (("trace", b"1"), ("x-secret", b""), ("a", b"2"))
+    assert (message.key, message.value) == (b"k", b"v")
+    change = HeaderChange({"a": b"3"}, frozenset({"x-secret"}))
+    assert changed(headers, change) == [("trace", "1"), ("a", b"3")]
+
+
+def test_properties_of_pulsar() -> None:
+    change = HeaderChange({"a": b"3"}, frozenset({"x-secret"}))
+
+    assert outgoing.changed({"x-secret": "1", "a": "2", "b": "4"}, change) == {"a": "3", "b": "4"}
+    assert outgoing.changed(None, change) == {"a": "3"}
