@@ -7,20 +7,14 @@ from functools import partial
 from typing import Protocol
 
 from sluicegate.engine import texts
-from sluicegate.engine.check import Check, CheckCall
-from sluicegate.engine.decided import allowed, is_observed, joined, misfit, parts_read
+from sluicegate.engine.check import Check
+from sluicegate.engine.decided import joined, parts_read, reading
 from sluicegate.engine.delivery_time import DelayRule
-from sluicegate.engine.faults import (
-    CAUGHT,
-    Fault,
-    GateFaults,
-    GuardedCheck,
-    error_text,
-    plugin_of,
-)
+from sluicegate.engine.faults import CAUGHT, Fault, GateFaults, GuardedCheck, error_text, plugin_of, shown
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import (
+    UNCHANGED,
     Action,
     Decision,
     EffectivePolicies,
@@ -114,7 +108,9 @@ class Gate:
         ordered = sorted(checks, key=lambda check: (check.stage, check.takes))
         compiled = [
             GuardedCheck(
-                check, self._reading(check) if check.reads else check.call, policies.trial(check.policy)
+                check,
+                reading(check, topic.full, policies, faults) if check.reads else check.call,
+                policies.trial(check.policy),
             )
             for check in ordered
         ]
@@ -274,7 +270,7 @@ class Gate:
             decision = self._ask(entry, op, now_ns)
             if decision is None or decision.action is Action.ALLOW:
                 continue
-            if is_observed(entry, op):
+            if _is_observed(entry, op):
                 self._observe(op, decision, now_ns)
             elif decision.action is Action.REWRITE:
                 rewrite = decision if rewrite is None else joined(rewrite, decision)
@@ -288,11 +284,11 @@ class Gate:
 
     def _settle(self, op: Operation, decision: Decision, index: int, now_ns: int) -> Decision | None:
         """Complete the first decision of a hot path, by the check at `index`."""
-        if wrong := misfit(decision, op):
+        if wrong := _misfit(decision, op):
             return self._faulted(op, TypeError(wrong), index, now_ns)
         if decision.action is Action.ALLOW:
             return self.judge(op, now_ns, index + 1)
-        if is_observed(self._checks[op.kind][index], op):
+        if _is_observed(self._checks[op.kind][index], op):
             self._observe(op, decision, now_ns)
             return self.judge(op, now_ns, index + 1)
         if decision.action is Action.REWRITE:
@@ -361,31 +357,12 @@ class Gate:
             return None if entry.check.fail_open else self._closed(entry.check)
         try:
             decision = entry.call(op, now_ns)
-            if decision is not None and (wrong := misfit(decision, op)):
+            if decision is not None and (wrong := _misfit(decision, op)):
                 raise TypeError(wrong)
         except CAUGHT as error:  # an exception of a plugin must not stop traffic
             return self._fault(entry, error, now_ns)
         entry.faults = 0
         return decision
-
-    def _reading(self, check: Check) -> CheckCall:
-        """The call of a check that reads messages: made only if they can be read."""
-        call, topic = check.call, self.topic.full
-
-        def read(op: Operation, now_ns: int) -> Decision | None:
-            if not op.unreadable:
-                return call(op, now_ns)
-            # Encrypted ones, say: no fault of the check, so the breaker does not count them.
-            self._faults.unread(
-                Fault(plugin_of(check), check.policy, topic, f"unreadable: {op.unreadable}", False)
-            )
-            if check.fail_open:
-                return None
-            text = texts.not_read(check.policy, topic, op.unreadable)
-            reason = Reason(check.policy, Outcome.INVALID, text, level=self.policies.level(check.policy))
-            return Decision(Action.REJECT, (reason,))
-
-        return read
 
     def _fault(self, entry: GuardedCheck, error: BaseException, now_ns: int) -> Decision | None:
         check = entry.check
@@ -434,3 +411,34 @@ class _TimedGate(Gate):
         decision = Gate.publish(self, op, now_ns)
         report(clock() - began)
         return decision
+
+
+def allowed(decision: Decision | None) -> Decision | None:
+    """Turn a decision that lets an operation pass as it is into None."""
+    passes = decision is None or (decision.action is Action.REWRITE and decision.headers is UNCHANGED)
+    return None if passes else decision
+
+
+def _is_observed(entry: GuardedCheck, op: Operation) -> bool:
+    """Whether what a check decides about an operation is only recorded."""
+    return entry.mode is not None and not entry.mode.applies_to(entry.check.policy, op)
+
+
+def _misfit(decision: object, op: Operation) -> str:
+    """Why what a check gave is no decision about its operation; empty if it is one."""
+    if not isinstance(decision, Decision):
+        return f"a check gave {shown(decision)}, expected None or a Decision"
+    action = decision.action
+    if not (decision.reasons or action is Action.ALLOW) or not {Reason}.issuperset(
+        map(type, decision.reasons)
+    ):
+        return f"a decision to {action} has reasons {shown(decision.reasons)}, expected at least one Reason"
+    if action is Action.DELAY and not decision.delay_ns:  # a session would ask again in a busy loop
+        return "a decision to delay has delay_ns 0, expected at least 1"
+    if action is Action.DROP and op.reliable:
+        return "a decision drops an operation that its client was promised; only unreliable ones may be"
+    return (
+        "a decision says that it is observed, which the policy's 'mode' alone may say"
+        if decision.observed
+        else ""
+    )

@@ -47,11 +47,6 @@ class Reading:
         self._connection = connection
         self.measuring = Measuring(shared.budget)
 
-    def is_needed(self, request: ProduceRequest, now_ns: int) -> bool:
-        """Whether any policy reads messages of a request."""
-        gate, exempt = self._shared.gate, self._connection.exempt
-        return any(gate(topic.name, exempt, now_ns).reads for topic in request.topics)
-
     def inspect(self, request: ProduceRequest, turn: Turn) -> Work[None]:
         """Measure compressed batches, where policies say so.
 
