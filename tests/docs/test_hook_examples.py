@@ -67,6 +67,21 @@ def test_hook_sluicegate_policy_checks() -> None:
     )
 
 
+def test_hook_sluicegate_policy_checks_of_creations() -> None:
+    plugin = example("topics_per_namespace")
+
+    def create(name: str) -> Decision | None:
+        topic = TopicName(name, "orders")
+        gate = build_gate({"max_topics_per_namespace": 2}, [plugin], now_ns=0, topic=topic)
+        return gate.decide(Operation(OperationKind.CREATE_TOPIC, name), 0)
+
+    assert create("orders.a") is create("orders.b") is create("orders.a") is None
+    refused = create("orders.c")
+    assert refused is not None
+    assert refused.text.startswith("Namespace orders has 2 new topics, Limit: 2.")
+    assert not build_gate({}, [plugin], now_ns=0).asks(OperationKind.CREATE_TOPIC)
+
+
 def test_hook_sluicegate_delay_rule() -> None:
     plugin = example("delay_rule")
     retry = TopicName("orders.retry", "orders")

@@ -83,6 +83,9 @@ ELSEWHERE: Final = frozenset(
         "read_only",
         "write_only",
         "client_id_pattern",
+        # By the `test_creating` of the systems: topics of scenes are there.
+        "allow_topic_creation",
+        "max_partitions",
         # By tests/policies/test_budgets: held as by dispatch rates, which are shown here.
         "consume_quota",
         "consume_quota_bytes",

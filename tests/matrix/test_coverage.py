@@ -12,6 +12,8 @@ from tests.matrix.policies import ELSEWHERE, SHOWN
 from sluicegate.cli import main
 
 _VALUES = {
+    "allow_topic_creation": False,
+    "max_partitions": 5,
     "delay_header": "deliver-at",
     "inspect": True,
     "max_delivery_delay": "1s",

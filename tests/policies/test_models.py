@@ -29,6 +29,8 @@ FIELDS = {
     "read_only",
     "write_only",
     "client_id_pattern",
+    "allow_topic_creation",
+    "max_partitions",
     "required_headers",
     "forbidden_headers",
     "remove_headers",

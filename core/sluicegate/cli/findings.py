@@ -25,6 +25,7 @@ from sluicegate.config.validation import Path
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import LIMITS
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, TopicName
+from sluicegate.policies.creation import ALLOWED
 from sluicegate.policies.size import INSPECT, MESSAGE_SIZE
 from sluicegate.runtime.effective import unmatched
 from sluicegate.runtime.plugins import PluginError
@@ -34,6 +35,8 @@ from sluicegate.store.sqlite_file import is_missing, sqlite_path
 _STORES = (
     "write sqlite:///PATH with a path that the gateway can write to, etcd://HOST:2379/PREFIX, or memory:"
 )
+_NO_LIMIT = {ALLOWED: True}
+"""The value that limits nothing, by policy; 0 or false of all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ def written_settings(opened: Opened) -> Iterator[Written]:
 def _not_applicable(opened: Opened, written: Written) -> Iterator[Finding]:
     for broker in filter(written.applies_to, opened.loaded.config.brokers):
         how = opened.capabilities(broker.system).get(written.name)
-        if how == "not applicable" and written.setting.value != 0:
+        if how == "not applicable" and written.setting.value != _NO_LIMIT.get(written.name, 0):
             yield written.warning(
                 f"{written.name!r} is not applicable to {broker.system} and has no effect on broker "
                 f"{broker.name!r}",

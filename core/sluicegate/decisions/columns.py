@@ -62,7 +62,7 @@ COLUMNS = (
         "operation",
         _TEXT,
         "connect, attach_producer, create_subscription, attach_consumer, publish, dispatch, acknowledge, "
-        "detach, owner_changed",
+        "detach, owner_changed, create_topic, create_partitions",
         "",
         False,
     ),

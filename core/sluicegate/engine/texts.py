@@ -78,6 +78,21 @@ def write_only(topic: str) -> str:
     return f"Topic {topic} is write-only. Consume from another topic, or remove policy write_only."
 
 
+def creation(topic: str) -> str:
+    """Somebody creates a topic where that is not allowed."""
+    return (
+        f"Topic {topic} may not be created. Use an existing one, or set policy allow_topic_creation to true."
+    )
+
+
+def partitions(topic: str, current: int, limit: float) -> str:
+    """A topic would have too many partitions."""
+    return (
+        f"Partition limit reached for topic {topic}. Current: {current}, Limit: {shown(limit)}. "
+        "Ask for fewer partitions or increase max_partitions policy."
+    )
+
+
 def client_id(topic: str, client_id: str, patterns: Sequence[str]) -> str:
     """A client's id matches none of the patterns."""
     return (

@@ -9,7 +9,7 @@ from sluicegate.model.message import Message
 
 
 class OperationKind(IntEnum):
-    """Kinds of operations. Policies can apply to all but the last.
+    """Kinds of operations.
 
     The order is part of the decision log's schema: append, never reorder.
     """
@@ -23,7 +23,11 @@ class OperationKind(IntEnum):
     ACKNOWLEDGE = 6
     DETACH = 7
     OWNER_CHANGED = 8
-    """Another broker serves the topic now. Only recorded; `client` names both brokers."""
+    """Another broker serves the topic now. Only recorded, no policy applies; `client` names both brokers."""
+    CREATE_TOPIC = 9
+    """A topic is created, by a request for that or by its first use."""
+    CREATE_PARTITIONS = 10
+    """A topic gets more partitions."""
 
 
 @dataclass(slots=True)
@@ -64,6 +68,8 @@ class Operation:
     """The messages themselves; set only where the gate `reads` a part of them."""
     unreadable: str = ""
     """Why messages could not be read; set only where a policy inspects or reads them."""
+    partitions: int = 0
+    """How many partitions the topic will have; set only where it is created or gets more, 0 if not known."""
     waiter: object | None = None
     """Entry in a limiter's wait queue while the operation is held; set and cleared by the engine."""
     held_ns: int = 0

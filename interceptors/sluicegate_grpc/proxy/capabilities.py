@@ -22,8 +22,9 @@ _DISPATCHING = (
     "fixed_delivery_delay",
 )
 _CONSUMING = ("max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription")
-_NOT_APPLICABLE = ("inspect", "max_delivery_delay")
-"""Messages are not inspected, and a map has no field for a delay that a producer asks for."""
+_NOT_APPLICABLE = ("inspect", "max_delivery_delay", "allow_topic_creation", "max_partitions")
+"""Messages are not inspected, a map has no field for a delay that a producer asks for, and nothing says
+whether a topic exists that a producer attaches to."""
 
 
 def capabilities_of(methods: MethodMap) -> Mapping[str, str]:

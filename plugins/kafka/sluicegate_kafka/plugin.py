@@ -38,6 +38,8 @@ class KafkaDriver(BaseDriver):
         "max_message_size": "emulated",
         "inspect": "emulated",
         "connection_rate_limit": "emulated",
+        "allow_topic_creation": "emulated",
+        "max_partitions": "emulated",
         "publish_quota": "emulated",
         "publish_quota_bytes": "emulated",
         "principal_publish_quota": "emulated",

@@ -41,6 +41,8 @@ class PulsarDriver(BaseDriver):
         "max_message_size": "native",
         "inspect": "not applicable",
         "connection_rate_limit": "emulated",
+        "allow_topic_creation": "emulated",
+        "max_partitions": "emulated",
         "publish_quota": "emulated",
         "publish_quota_bytes": "emulated",
         "principal_publish_quota": "emulated",

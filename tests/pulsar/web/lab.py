@@ -17,6 +17,7 @@ from sluicegate.config.tls import context_for_clients
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import Level, PolicyLayer, PolicySet
 from sluicegate.net.http import HttpServer
+from sluicegate.policies.creation import CreationPolicies
 from sluicegate.policies.delay import DelayPolicies
 from sluicegate.store import MemoryStore
 from sluicegate_pulsar.config import PulsarConfig
@@ -25,7 +26,7 @@ from sluicegate_pulsar.web.site import PulsarSite
 TOPIC = "/admin/v2/persistent/public/default/orders/delayedDelivery"
 TOPIC_NAME = "persistent://public/default/orders"
 NAMESPACE = "/admin/v2/namespaces/public/default/delayedDelivery"
-_FIELDS = PolicyFields.of([DelayPolicies])
+_FIELDS = PolicyFields.of([DelayPolicies, CreationPolicies])
 
 
 class FakeServices:

@@ -135,6 +135,8 @@ READ: Final[Mapping[int, Versions]] = MappingProxyType(
         ApiKey.SASL_HANDSHAKE: Versions(1, 1, NEVER),
         ApiKey.SASL_AUTHENTICATE: Versions(0, 2, 2),
         ApiKey.API_VERSIONS: Versions(0, 5, 3),
+        ApiKey.CREATE_TOPICS: Versions(0, 7, 5),
+        ApiKey.CREATE_PARTITIONS: Versions(0, 3, 2),
         # Version 6 names topics by id only.
         ApiKey.TXN_OFFSET_COMMIT: Versions(0, 5, 3),
         ApiKey.DESCRIBE_QUORUM: Versions(0, 2, 0),

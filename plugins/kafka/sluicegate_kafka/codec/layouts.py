@@ -12,6 +12,7 @@ A table names a message's fields in their order. OffsetCommit's response:
 | `string` `string?` `bytes` `i32s` `tags` | compact in flexible versions; `string?` and `bytes` may be null |
 | `@` | no field: keep the offset of what follows |
 | `[...]` | a list with the fields of an entry; tagged fields at an entry's end are skipped |
+| `?[...]` | likewise, and it may be null, which is read as an empty one |
 | `[...]@` | also keep the offset where an entry ends |
 | `4x[...]` | an entry takes as much of a slice as four others |
 """
@@ -44,7 +45,7 @@ _READ: Final[Mapping[str, _Read]] = {
     "@": attrgetter("at"),
 }
 _SKIP: Final[Mapping[str, _Read]] = {**_READ, "i32s": lambda cursor: cursor.skip(4 * cursor.array_length())}
-_FIELD: Final = re.compile(r"(\w+)(\*?) (?:(\d+)(?:\+|-(\d+)) )?(?:(\d+)x(?=\[))?([\w?@]+|\[)")
+_FIELD: Final = re.compile(r"(\w+)(\*?) (?:(\d+)(?:\+|-(\d+)) )?(?:(\d+)x(?=\[))?(\??\[|[\w?@]+)")
 
 
 class _Field(NamedTuple):
@@ -64,6 +65,7 @@ class _List(NamedTuple):
     name: str
     is_kept: bool
     weight: int
+    length: Callable[[Cursor], int]
     parts: "list[_Part]"
 
 
@@ -121,7 +123,7 @@ def _parsed(table: str) -> tuple[tuple[_Field, ...], str]:
         name, star, since, until, weight, kind = match.groups()
         rest = table[match.end() :]
         entry: tuple[_Field, ...] = ()
-        if kind == "[":
+        if kind.endswith("["):
             entry, rest = _parsed(rest)
             if not rest.startswith("]"):
                 raise ValueError(f"{name} has no end: {table!r}")
@@ -151,8 +153,9 @@ def _part(field: _Field, version: int) -> _Part:
     """A list, or the step of a field that has no fixed size or is absent."""
     if version not in field.versions:
         return lambda cursor, kept: kept.append(None)
-    if field.kind == "[":
-        return _List(field.name, field.is_kept, field.weight, _compiled(field.entry, version))
+    if field.kind.endswith("["):
+        length = Cursor.array_length if field.kind == "[" else Cursor.nullable_array_length
+        return _List(field.name, field.is_kept, field.weight, length, _compiled(field.entry, version))
     if not field.is_kept:
         skip = _SKIP[field.kind]
         return lambda cursor, kept: skip(cursor)
@@ -178,10 +181,10 @@ def _elements(listed: _List, cursor: Cursor, make: _Make, done: list[int]) -> Sl
 
     :param done: how much of the slice, as its only element.
     """
-    name, is_kept, weight, parts = listed
+    name, is_kept, weight, length, parts = listed
     make_element = make.get(name)
     elements: list[object] = []
-    for _ in range(cursor.array_length()):
+    for _ in range(length(cursor)):
         done[0] += weight
         if done[0] >= ENTRIES_PER_SLICE:
             done[0] = 0

@@ -22,7 +22,6 @@ _REWRITES: Mapping[int, Rewrite] = {
     ApiKey.METADATA: rewrite_metadata,
     ApiKey.DESCRIBE_CLUSTER: rewrite_describe_cluster,
 }
-
 _OPENING_NS = 50_000_000
 """How long a response with a new broker is held: the gateway listens for it before clients connect."""
 
@@ -39,7 +38,7 @@ class Addressing:
     def handlers(self) -> dict[int, Handler]:
         """The handlers of this package's APIs."""
         return {
-            **dict.fromkeys(_REWRITES, self._rewritten),
+            ApiKey.DESCRIBE_CLUSTER: lambda frame, head, now_ns: self.rewritten(head),
             ApiKey.FIND_COORDINATOR: self._coordinators,
             ApiKey.DESCRIBE_QUORUM: self._without_controllers,
         }
@@ -61,17 +60,22 @@ class Addressing:
 
         return Pass(Expected(head.correlation_id, in_slices(readdress)))
 
-    def _rewritten(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass:
-        rewrite = _REWRITES[head.api_key]
+    def rewritten(self, head: RequestHead) -> Pass:
+        """Pass a Metadata or DescribeCluster request, and rewrite its response."""
+        return Pass(
+            Expected(head.correlation_id, lambda frame, now_ns: self.readdressed(frame, head, now_ns))
+        )
 
-        def readdress(response: bytes, now_ns: int) -> Buffer | Finished:
-            return self._readdress(rewrite, response, head.version, now_ns)
+    def readdressed(self, response: bytes, head: RequestHead, now_ns: int) -> Buffer | Finished:
+        """The response with the gateway's addresses, to a request with this head.
 
-        return Pass(Expected(head.correlation_id, readdress))
-
-    def _readdress(self, rewrite: Rewrite, response: bytes, version: int, now_ns: int) -> Buffer | Finished:
-        before = self._shared.learned.nodes.changes
-        return self._once_open(rewrite(response, version, self._shared.learned.nodes.listed), before, now_ns)
+        :param response: without its length.
+        :raises ProtocolError: when it is malformed.
+        """
+        nodes = self._shared.learned.nodes
+        before = nodes.changes
+        rewritten = _REWRITES[head.api_key](response, head.version, nodes.listed)
+        return self._once_open(rewritten, before, now_ns)
 
     def _once_open(self, rewritten: bytes, before: int, now_ns: int) -> Buffer | Finished:
         """A response, held if it names a new broker.

@@ -20,6 +20,7 @@ from sluicegate.sessions.work import TURN
 from sluicegate_kafka.codec.api_keys import ApiKey
 from sluicegate_kafka.codec.slices import Slices, at_once
 from sluicegate_kafka.session.addressing import Addressing
+from sluicegate_kafka.session.creating import Creating
 from sluicegate_kafka.session.fetching.fetching import Fetching
 from sluicegate_kafka.session.groups.grouping import Grouping
 from sluicegate_kafka.session.handshake import Handshake
@@ -67,13 +68,15 @@ class KafkaSession(BaseSession):
         self.producing = Producing(shared, connection)
         self.grouping = Grouping(shared, connection)
         self.fetching = Fetching(shared, connection)
+        addressing = Addressing(shared)
         shared.releases[connection] = (self.producing.release_idle, self.fetching.reading.release_idle)
         handlers = {
             ApiKey.PRODUCE: self.producing.request,
             ApiKey.FETCH: self.fetching.request,
             **self.grouping.handlers,
             **handshake.handlers,
-            **Addressing(shared).handlers,
+            **addressing.handlers,
+            **Creating(shared, connection, addressing).handlers,
         }
         self._requests = RequestStream(shared, connection, self.producing, handshake, handlers, now_ns)
         self._responses = ResponseStream(shared, connection)

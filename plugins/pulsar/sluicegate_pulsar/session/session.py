@@ -30,6 +30,7 @@ from sluicegate_pulsar.session.consumers.consuming import Consuming
 from sluicegate_pulsar.session.handshake import Handshake
 from sluicegate_pulsar.session.producers.producing import Producing
 from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.creating import Creating
 from sluicegate_pulsar.session.requests.handling import Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
 from sluicegate_pulsar.session.requests.reading_stops import Reading
@@ -37,6 +38,12 @@ from sluicegate_pulsar.session.requests.stream import MESSAGE_WORK, SEND_WORK, B
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
+_RESPONSES = (
+    _TYPES.SUCCESS,
+    _TYPES.ERROR,
+    _TYPES.PRODUCER_SUCCESS,
+    _TYPES.PARTITIONED_METADATA_RESPONSE,
+)
 
 
 class PulsarSession(BaseSession):
@@ -93,8 +100,7 @@ class PulsarSession(BaseSession):
             self._broker_reading,
             self._broker_gives_way,
         )
-        responses = (_TYPES.SUCCESS, _TYPES.ERROR, _TYPES.PRODUCER_SUCCESS)
-        broker_handlers |= dict.fromkeys(responses, connection.requests.response)
+        broker_handlers |= dict.fromkeys(_RESPONSES, connection.requests.response)
         for room in (self.handshake, lookup, self.producing, self.consuming):
             broker_handlers |= room.broker_handlers
         self._from_broker.handle(broker_handlers)
@@ -118,6 +124,7 @@ class PulsarSession(BaseSession):
         """The broker has accepted the client: switch to the handlers of its commands."""
         client_handlers: dict[int, Handler] = {
             **self.handshake.later_handlers,
+            **Creating(self._shared, self.connection).client_handlers,
             **self.producing.client_handlers,
             **self.consuming.client_handlers,
         }

@@ -141,6 +141,16 @@ async def read_body(receive: Receive, most: int, idle_s: float) -> bytes:
     return bytes(body)
 
 
+def with_body(body: bytes, receive: Receive) -> Receive:
+    """Give a request's body once more, after it was read whole."""
+    parts = [body]
+
+    async def again() -> Any:
+        return {"type": "http.request", "body": parts.pop()} if parts else await receive()
+
+    return again
+
+
 async def _relay(response: httpx.Response, headers: Headers, idle_s: float, send: Send) -> None:
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import unquote, unquote_plus
 
-from sluicegate.model import Level, TopicName
+from sluicegate.model import Level, OperationKind, TopicName
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.names import topic_name
 from sluicegate_pulsar.web.http_errors import WebError
@@ -68,6 +68,16 @@ class Other:
     """Everything that the gateway does not handle."""
 
 
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """A topic that a request creates, or may create, or that gets partitions."""
+
+    topic: TopicName
+    kind: OperationKind
+    has_partitions: bool
+    """Whether the request's body says how many partitions it will have."""
+
+
 Route: TypeAlias = Delayed | Lookup | Deletable | Other
 
 
@@ -111,6 +121,30 @@ def _deletable(steps: list[str], raw: list[str]) -> Deletable | None:
             if domain in _DOMAINS and not _PARTITION.search(local):  # a partition has no policies of its own
                 with suppress(WebError):  # no name of a topic: the broker says so
                     return Deletable(Level.TOPIC, _topic(domain, tenant, namespace, local).full)
+    return None
+
+
+def creation(method: str, path: str) -> Creation | None:
+    """The topic that a request creates or enlarges; one that asks for its partitions may create it, too.
+
+    :param method: in upper case.
+    :param path: one that `route` accepts.
+    """
+    raw = [segment for segment in path.split("/") if segment]
+    steps = [unquote(segment) for segment in raw]
+    if steps[:2] != ["admin", "v2"] or not steps[2:] or steps[2] not in _DOMAINS:
+        return None
+    match method, steps[3:]:
+        case "PUT", [tenant, namespace, _, *rest] if rest in ([], ["partitions"]):
+            kind = OperationKind.CREATE_TOPIC
+        case "POST", [tenant, namespace, _, "partitions" as rest]:
+            kind = OperationKind.CREATE_PARTITIONS
+        case "GET", [tenant, namespace, _, "partitions"]:
+            kind, rest = OperationKind.CREATE_TOPIC, []
+        case _:
+            return None
+    with suppress(WebError):  # no name of a topic: the broker says so
+        return Creation(_topic(steps[2], tenant, namespace, unquote_plus(raw[5])), kind, bool(rest))
     return None
 
 

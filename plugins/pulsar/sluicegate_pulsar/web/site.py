@@ -13,9 +13,18 @@ from sluicegate_pulsar.web.global_policy import is_global
 from sluicegate_pulsar.web.gone import GonePolicies
 from sluicegate_pulsar.web.http_errors import WebError
 from sluicegate_pulsar.web.lookups import rewritten
-from sluicegate_pulsar.web.passing import Asked, ClientGone, asked, pass_on, read_body, send_response
+from sluicegate_pulsar.web.new_topics import creating_nothing, refuse_creation
+from sluicegate_pulsar.web.passing import (
+    Asked,
+    ClientGone,
+    asked,
+    pass_on,
+    read_body,
+    send_response,
+    with_body,
+)
 from sluicegate_pulsar.web.rewritten_addresses import Translate, WebAddresses, translation
-from sluicegate_pulsar.web.routes import Delayed, Deletable, Lookup, route
+from sluicegate_pulsar.web.routes import Creation, Delayed, Deletable, Lookup, creation, route
 from sluicegate_pulsar.web.upstream import Upstream
 
 log = logging.getLogger("sluicegate.pulsar.web")
@@ -45,6 +54,7 @@ class PulsarSite:
         if config.web is None:
             raise ValueError("expected `web`")
         self._web: Web = config.web
+        self._services = services
         self._addresses = WebAddresses(config, services.recall)
         self._translate = translate or translation(config, services.recall)
         self._upstream = Upstream(self._addresses, services.broker_tls, timeout_s)
@@ -101,6 +111,8 @@ class PulsarSite:
                 await send_response(await self._delayed.set_global(request, about, body), send)
             else:
                 await pass_on(request, self._upstream, self._timeout_s, receive, send)
+        elif (created := creation(request.method, request.path)) is not None:
+            await self._create(request, created, receive, send)
         elif isinstance(about, Deletable) and request.method == "DELETE":
             await send_response(await self._delayed.delete_owner(request, about), send)
         elif isinstance(about, Lookup) and request.method == "GET":
@@ -121,6 +133,17 @@ class PulsarSite:
             await send_response(await self._delayed.set(request, target, body), send)
         else:
             await send_response(await self._delayed.delete(request, target), send)
+
+    async def _create(self, request: Asked, created: Creation, receive: Receive, send: Send) -> None:
+        """Pass on what may create a topic, unless policies refuse that."""
+        resolver = self._services.resolver
+        if request.method == "GET":
+            request = creating_nothing(request, created, resolver)
+        else:
+            body = await read_body(receive, MAX_BODY, self._timeout_s)
+            refuse_creation(created, body, resolver)
+            receive = with_body(body, receive)
+        await pass_on(request, self._upstream, self._timeout_s, receive, send)
 
     async def _look_up(self, request: Asked, send: Send) -> None:
         """Pass a lookup on and put the gateway's addresses into the response."""

@@ -23,6 +23,8 @@ _NO_DISPATCH = (
     "read_only",
     "write_only",
     "client_id_pattern",
+    "allow_topic_creation",
+    "max_partitions",
 )
 """Fields, and options of fields, that no Fetch response has to be read for."""
 _CONSUMERS = ("max_consumers_", "write_only", "client_id_pattern")

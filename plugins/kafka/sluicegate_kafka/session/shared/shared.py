@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from sluicegate.broker import Services
 from sluicegate.engine.budget import Budget
@@ -20,7 +21,7 @@ from sluicegate_kafka.session.shared.learned import Learned
 from sluicegate_kafka.session.shared.plain_producers import PlainProducers
 from sluicegate_kafka.session.shared.policed import Limits, Policed
 
-_MAX_TOPIC_NAME = 249
+MAX_TOPIC_NAME: Final = 249
 """Characters of a topic's name, as brokers have it."""
 
 
@@ -53,8 +54,8 @@ class Shared:
 
         :raises ProtocolError: if no topic of that name can exist; nothing is kept for it.
         """
-        if len(topic) > _MAX_TOPIC_NAME:
-            raise ProtocolError(f"a topic name of {len(topic)} characters, expected up to {_MAX_TOPIC_NAME}")
+        if len(topic) > MAX_TOPIC_NAME:
+            raise ProtocolError(f"a topic name of {len(topic)} characters, expected up to {MAX_TOPIC_NAME}")
         return self.gates.get(topic, exempt, now_ns)
 
     def is_exempt(self, principal: str) -> bool:

@@ -123,6 +123,8 @@ class Requests:
             request_id = command.success.request_id
         elif command.type == _TYPES.ERROR:
             request_id = command.error.request_id
+        elif command.type == _TYPES.PARTITIONED_METADATA_RESPONSE:
+            request_id = command.partitioned_metadata_response.request_id
         else:
             request_id = command.producer_success.request_id
             if not command.producer_success.producer_ready:
