@@ -25,6 +25,7 @@ class Contents(NamedTuple):
     """Why they cannot be read; empty if they can."""
 
 
+NOT_READ = Contents((), "their policies have changed meanwhile; send them again")
 MAX_MESSAGES = 20_000
 """Messages of one topic in a request that are read: twice as many as librdkafka puts into a batch."""
 _MESSAGE_BYTES = 300

@@ -30,7 +30,7 @@ from sluicegate_kafka.codec.produce_responses import (
 )
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.events import KafkaEvent
-from sluicegate_kafka.session.producing.contents import Contents, Reading
+from sluicegate_kafka.session.producing.contents import NOT_READ, Reading
 from sluicegate_kafka.session.producing.exchange import Appends, Exchange, Unheard, awaited_appends
 from sluicegate_kafka.session.producing.inspecting import NotNowError, refuse_for_now
 from sluicegate_kafka.session.producing.repeated import Attached, Repeated, is_repeatable
@@ -50,7 +50,6 @@ _MAX_ATTACHED = 10_000
 
 _SHORT_BYTES = 16 * 1024
 """Bytes of a request whose records are walked at once, if need be; the default `batch.size` of clients."""
-_NOT_READ = Contents((), "their policies have changed meanwhile; send them again")
 _MAX_PRODUCERS = 1_000
 """Producers with batches for one topic in one request; clients send for one."""
 _DETACHED_PER_SLICE = 100
@@ -287,32 +286,34 @@ class Producing:
             attached.use(gate)
         attached.last_ns = now_ns
         operation = attached.operation
+        operation.messages = topic.messages
+        operation.bytes = topic.bytes
+        operation.largest = topic.largest_batch
         operation.reliable = acks != 0
-        self._describe(topic, attached, now_ns)
+        if attached.inspects or topic.largest_batch > attached.size_limit:
+            self._examine(topic, attached)
+        if attached.delayed:
+            operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
         decision = gate.publish(operation, now_ns)
         if decision is not None:
             decision = allowed(decision)
-        operation.contents = ()
+        if operation.contents:
+            operation.contents = ()
         if self._unsent:
             self._settle(topic, decision, now_ns)
         return decision
 
-    def _describe(self, topic: ProduceTopic, attached: Attached, now_ns: int) -> None:
-        """Set what the producer's operation says of a topic's batches."""
+    def _examine(self, topic: ProduceTopic, attached: Attached) -> None:
+        """Set what was found in a topic's batches: the largest message, and all where policies read them."""
         operation = attached.operation
-        operation.messages = topic.messages
-        operation.bytes = topic.bytes
-        operation.largest = topic.largest_batch
-        operation.unreadable = ""
+        operation.unreadable, operation.contents = "", ()
         if topic.inspected is not None:
             operation.largest, operation.unreadable = topic.inspected
         elif topic.largest_batch > attached.size_limit:  # `max_hold` is short, or was lowered meanwhile
             operation.largest = self.reading.measured_at_once(topic, attached.size_limit)
         if attached.gate.reads:
-            operation.contents, problem = topic.contents or _NOT_READ
+            operation.contents, problem = topic.contents or NOT_READ
             operation.unreadable = operation.unreadable or problem
-        if attached.delayed:
-            operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)
 
     def _settle(self, topic: ProduceTopic, decision: Decision | None, now_ns: int) -> None:
         """Note that producers were admitted; after a refusal detach those of which nothing ever was."""

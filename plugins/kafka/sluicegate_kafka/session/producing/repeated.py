@@ -60,6 +60,7 @@ class Attached:
         self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
         self.delayed = gate.delay is not None
         self.inspects = bool(gate.reads) or inspects(gate)
+        self.operation.unreadable = ""  # under other policies it may not be set again
 
 
 class Form:
