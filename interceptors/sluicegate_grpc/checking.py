@@ -35,7 +35,9 @@ def _names(text: str) -> frozenset[str]:
 _RULES: Final[Mapping[Role, _Rule]] = {
     Role.ATTACH_PRODUCER: _Rule(_names("topic producer reliable attachment"), (_names("topic"),)),
     Role.SUBSCRIBE: _Rule(_names("topic subscription consumer attachment"), (_names("topic"),)),
-    Role.PUBLISH: _Rule(_names("topic producer name payload batch published"), (_names("topic producer"),)),
+    Role.PUBLISH: _Rule(
+        _names("topic producer name payload batch published headers key schema"), (_names("topic producer"),)
+    ),
     Role.DISPATCH: _Rule(
         _names("topic subscription consumer payload position published message_topic message_subscription"),
         (_names("topic consumer"),),
@@ -50,7 +52,11 @@ _RULES: Final[Mapping[Role, _Rule]] = {
     Role.LOOKUP: _Rule(_names("topic"), (_names("topic"),)),
     Role.PASS: _Rule(frozenset()),
 }
-_PATHS: Final = (*KINDS, "batch")
+_CONTENTS: Final[Mapping[str, Kind]] = {"headers": Kind.BYTES, "key": Kind.BYTES, "schema": Kind.ID}
+"""Paths that are read for policies only."""
+_KINDS: Final[Mapping[str, Kind]] = {**KINDS, **_CONTENTS}
+_PATHS: Final = (*_KINDS, "batch")
+_IN_BATCH: Final = ("payload", *_CONTENTS)
 _F: Final[Any] = FieldDescriptor
 _INTEGERS: Final = frozenset({_F.TYPE_INT32, _F.TYPE_INT64, _F.TYPE_UINT32, _F.TYPE_UINT64})
 _SIGNED: Final = frozenset({_F.TYPE_SINT32, _F.TYPE_SINT64})
@@ -145,12 +151,14 @@ def _twice(method: Method, paths: Mapping[str, Path]) -> Iterator[str]:
 
 
 def _batched(method: Method, paths: Mapping[str, Path]) -> Iterator[str]:
-    batch, payload = method.batch, method.payload
+    batch = method.batch
     if batch and len(batch) != 1:
         yield f"batch={batch}: expected one number, of a repeated field of the request"
-    if batch and payload and (len(payload) < 2 or payload[0] != batch[0]):
-        yield f"payload={payload}: expected a path through the messages of the batch, {(*batch, 1)} or so"
-    for key in sorted(set(paths) - {"batch", "payload"}):
+    for key in _IN_BATCH:
+        path = paths.get(key, ())
+        if batch and path and (len(path) < 2 or path[0] != batch[0]):
+            yield f"{key}={path}: expected a path through the messages of the batch, {(*batch, 1)} or so"
+    for key in sorted(set(paths) - {"batch", *_IN_BATCH}):
         if batch and paths[key][0] == batch[0]:
             yield f"{key}={paths[key]}: it is in the messages of the batch, of which there are many"
     if method.by_connection and (method.role is not Role.PUBLISH or method.producer or not method.topic):
@@ -218,6 +226,8 @@ def _field(method: Method, key: str, path: Path, described: MethodDescriptor) ->
         if field is None:
             return f"message {message.full_name} has no field {number}; {_fields_of(message)}"
         is_batch = bool(method.batch) and path[:depth] == method.batch
+        if key == "headers" and depth == len(path):
+            return _no_map(field)
         if field.is_repeated and not is_batch:
             return f"{field.full_name} is repeated, so its value is ambiguous; name a single field"
         if is_batch and (not field.is_repeated or field.message_type is None):
@@ -225,10 +235,22 @@ def _field(method: Method, key: str, path: Path, described: MethodDescriptor) ->
         message = field.message_type if field.type == _F.TYPE_MESSAGE else None
     if key == "batch":
         return ""
-    types, words = _TYPES[KINDS[key]]
+    if key == "key" and field.type not in (_F.TYPE_STRING, _F.TYPE_BYTES):
+        return f"{field.full_name} is of another type; name a string or bytes"
+    types, words = _TYPES[_KINDS[key]]
     if field.type not in types:
         return f"{field.full_name} is of another type; name {words} that is not of a fixed size"
-    return _id_width(method, field) if KINDS[key] is Kind.ID else ""
+    return _id_width(method, field) if KINDS.get(key) is Kind.ID else ""
+
+
+def _no_map(field: Any) -> str:
+    """Why a field holds no headers; empty if it does."""
+    entry = field.message_type
+    if entry is not None and entry.GetOptions().map_entry:
+        name, value = (entry.fields_by_number[number].type for number in (1, 2))
+        if name == _F.TYPE_STRING and value in (_F.TYPE_STRING, _F.TYPE_BYTES):
+            return ""
+    return f"{field.full_name} is no map of strings or of bytes by strings"
 
 
 def _id_width(method: Method, field: Any) -> str:

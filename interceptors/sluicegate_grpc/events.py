@@ -20,6 +20,10 @@ class GrpcEvent(CountedEvent):
         "ghosts_released",
         "A producer or consumer stopped counting, as its client was silent for too long.",
     )
+    HEADERS_UNCHANGED = (
+        "headers_unchanged",
+        "A message was refused, as a policy changes its headers and they cannot be changed.",
+    )
     HEADER_LIST_TOO_LARGE = (
         "header_list_too_large",
         "A request was refused, as its headers are larger than the gateway takes.",

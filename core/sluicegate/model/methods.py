@@ -58,7 +58,8 @@ class Method:
     attachment: Path = ()
     """The id of a producer or consumer: in the response where it attaches, else in the request."""
     batch: Path = ()
-    """For PUBLISH: the repeated field (one number) with the messages; `payload` starts with it."""
+    """For PUBLISH: the repeated field (one number) with the messages; `payload`, `headers`, `key` and
+    `schema` start with it."""
     by_connection: bool = False
     """For PUBLISH: whether each connection is a producer of the topics that it publishes to, without a call
     to attach."""
@@ -70,6 +71,12 @@ class Method:
     whose id is unknown, such as those that attached before the gateway started."""
     message_subscription: Path = ()
     """For DISPATCH by an id, in each response: the subscription."""
+    headers: Path = ()
+    """For PUBLISH: a map of texts, or of bytes by texts, that policies read and change as headers."""
+    key: Path = ()
+    """For PUBLISH: the message's key, a string or bytes."""
+    schema: Path = ()
+    """For PUBLISH: which schema the payload is written by, a number or a string; 0 for none."""
 
     @property
     def is_policed(self) -> bool:

@@ -9,20 +9,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic_ns
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakMethod
 
 from google.protobuf.descriptor import ServiceDescriptor
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, Hold
-from sluicegate.model import Action, Decision, MethodMap, PolicySet, Role
+from sluicegate.model import Action, Decision, MethodMap, Operation, PolicySet, Role
 from sluicegate.sessions.work import Ask, Running, Turn, Until, Work
 from sluicegate_grpc.checking import check
 from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Attaching, Attachments, Caller, Calls, Id, Stream
-from sluicegate_grpc.semantics.calls.publishing import unknown_id
+from sluicegate_grpc.semantics.calls.publishing import UNREAD, unknown_id
+from sluicegate_grpc.semantics.contents import CannotChangeError, ReadContents
 from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import RefusedError
 
@@ -33,6 +34,7 @@ _LIST_VALID_NS = 1_000_000_000
 _LEAST_WAIT_NS = 100_000
 _MS = 1_000_000
 _DELAY = Action.DELAY
+_REWRITE = Action.REWRITE
 
 Result = TypeVar("Result")
 
@@ -105,6 +107,8 @@ class CallEnforcer:
         """Calls of methods that the map does not name; they pass."""
         self.malformed = 0
         """Calls refused as their messages could not be read."""
+        self.unchanged = 0
+        """Calls refused as a policy changes headers that could not be changed."""
         self._policed = {
             name: Policed(name, method) if method.is_policed else None
             for name, method in methods.methods.items()
@@ -150,10 +154,13 @@ class CallEnforcer:
 
     # -- requests -------------------------------------------------------------------------------------
 
-    def police(self, policed: Policed, values: Values | Missing, caller: Caller) -> Waiting[None] | None:
+    def police(
+        self, policed: Policed, values: Values | Missing, message: Any, caller: Caller
+    ) -> Waiting[Any] | None:
         """Decide a publish, or record a call that always passes.
 
-        :return: None if it may proceed, else what to wait for.
+        :param message: the request, as a handler or the channel gets it.
+        :return: None if it may proceed, else what to wait for; that gives the message to proceed with.
         :raises RefusedError: if it is refused, or cannot be read.
         """
         # <hot> Runs for every publish.
@@ -168,11 +175,43 @@ class CallEnforcer:
                     self.calls.touch(values.attachment, caller, now_ns)
                 return None
             op, decision = self.calls.publish(policed.method, values, caller, now_ns)
-        if decision is None:
-            return None
-        if decision.action is not _DELAY:
+            if decision is None:
+                return None
+            contents = partial(policed.read_contents, message)
+            if decision is UNREAD:
+                op, decision = self.calls.publish(policed.method, values, caller, now_ns, contents)
+                if decision is None:
+                    return None
+        if decision.action is not _DELAY and decision.action is not _REWRITE:
             raise RefusedError(status.refusal(decision, op.topic))
-        return self._admitted(op.topic, partial(self.calls.hold, op, decision, caller))
+        return self._late(policed, message, op, decision, caller, contents)
+
+    def _late(
+        self,
+        policed: Policed,
+        message: Any,
+        op: Operation,
+        decision: Decision,
+        caller: Caller,
+        contents: ReadContents,
+    ) -> Waiting[Any]:
+        """A publish that has to wait, or that gets other headers.
+
+        :raises RefusedError: if it is refused, or cannot have them.
+        """
+        passed: Decision | None = decision
+        if decision.action is _DELAY:
+            hold = partial(self.calls.hold, op, decision, caller, contents)
+            passed = yield from self._admitted(op.topic, hold)
+        if passed is None:
+            return message
+        try:
+            return policed.changed(message, passed.headers)
+        except CannotChangeError as error:
+            self.unchanged += 1
+            with self.engine.lock:
+                self.calls.abandon(op, caller, monotonic_ns())
+            raise RefusedError(status.unchanged(passed, op.topic, str(error))) from None
 
     def unconfirmed(self, policed: Policed, values: Values | Missing, caller: Caller) -> Id | None:
         """The id of an unconfirmed producer whose publish was forwarded: see `publish_resolved`."""
@@ -209,9 +248,12 @@ class CallEnforcer:
         yield from self._admitted(attaching.topic, admit)
         return Attachment(self, policed, attaching)
 
-    def _admitted(self, topic: str, admit: Callable[[Turn, Hold], Work[Decision | None]]) -> Waiting[None]:
+    def _admitted(
+        self, topic: str, admit: Callable[[Turn, Hold], Work[Decision | None]]
+    ) -> Waiting[Decision | None]:
         """Run the work on a call, each slice of it under the lock.
 
+        :return: None, or how it is to be rewritten.
         :raises RefusedError: if it is refused.
         """
         now_ns = monotonic_ns()
@@ -233,8 +275,9 @@ class CallEnforcer:
         finally:
             with lock:
                 work.close(monotonic_ns())
-        if made is not None:
+        if made is not None and made.action is not _REWRITE:
             raise RefusedError(status.refusal(made, topic))
+        return made
 
     def left(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
         """A producer or consumer has detached."""

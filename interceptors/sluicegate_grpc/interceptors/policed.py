@@ -1,9 +1,11 @@
 """A policed method, and the messages of its calls."""
 
+from collections.abc import Collection
 from typing import Any
 
-from sluicegate.model import Method, Role
+from sluicegate.model import HeaderChange, Method, Part, Role
 from sluicegate_grpc.checking import wrong_shape
+from sluicegate_grpc.semantics.contents import CannotChangeError, ContentPlan, Contents
 from sluicegate_grpc.semantics.fields import Missing, Plan, Values
 from sluicegate_grpc.semantics.plans import plan, response_plan
 
@@ -11,7 +13,7 @@ from sluicegate_grpc.semantics.plans import plan, response_plan
 class Policed:
     """A policed method."""
 
-    __slots__ = ("attaches", "method", "name", "request", "response")
+    __slots__ = ("_contents", "attaches", "method", "name", "request", "response")
 
     def __init__(self, name: str, method: Method) -> None:
         self.name = name
@@ -20,6 +22,7 @@ class Policed:
         """Whether a producer or consumer attaches by it."""
         self.request = plan(method, named=True)
         self.response: Plan = response_plan(method)
+        self._contents = ContentPlan(method)
 
     def read(self, data: bytes) -> Values | Missing:
         """The values of a request."""
@@ -35,6 +38,28 @@ class Policed:
     def read_response(self, data: bytes) -> Values | Missing:
         """The values of a response."""
         return self.response.read(data, 0, len(data))
+
+    def read_contents(self, message: Any, parts: Collection[Part]) -> Contents:
+        """What policies want to know of the messages in a request.
+
+        :param message: the request, as a handler or the channel gets it.
+        """
+        try:
+            return self._contents.read(encoded(message), parts)
+        except TypeError as error:
+            return Contents([], str(error))
+
+    def changed(self, message: Any, change: HeaderChange) -> Any:
+        """A request with other headers; one of the same type, or bytes.
+
+        :raises CannotChangeError: if that cannot be.
+        """
+        if isinstance(message, bytes):
+            return self._contents.changed(message, change)
+        decode = getattr(type(message), "FromString", None)
+        if decode is None:
+            raise CannotChangeError(f"a {type(message).__name__} is no protobuf message")
+        return decode(self._contents.changed(encoded(message), change))
 
     def check_shape(self, *, response_streaming: bool) -> None:
         """Check that a method of this shape can have the map's role.

@@ -130,8 +130,8 @@ _WIRE_TYPES: Final[Mapping[Kind, frozenset[int]]] = {
 }
 
 
-class _MalformedError(Exception):
-    """Never leaves this file."""
+class MalformedError(Exception):
+    """It is no message, or one with too many fields. `Plan` and `Tail` say so by what they return."""
 
 
 class Plan:
@@ -169,7 +169,7 @@ class Plan:
         values = Values()
         try:
             at, seen, values.left = _scan(data, start, stop, end, self._fields, values, left)
-        except (_MalformedError, UnicodeDecodeError):
+        except (MalformedError, UnicodeDecodeError):
             return Missing.MALFORMED
         if stop == end:
             return values if at == end else Missing.MALFORMED
@@ -219,7 +219,7 @@ class Tail:
         self._carry, self._skip = b"", 0
         try:
             at = self._walk(data)
-        except _MalformedError:
+        except MalformedError:
             return False
         if at < len(data):
             self._carry = data[at:]
@@ -237,7 +237,7 @@ class Tail:
                 return begin
             self._left -= 1
             if tag in self._fields or self._left < 0:
-                raise _MalformedError
+                raise MalformedError
             at = after
         return at
 
@@ -252,6 +252,26 @@ def occurrences(data: Data, at: int, stop: int, tag: int) -> Iterator[tuple[int,
         begin, at = _extent(data, here & 7, at, stop)
         if here == tag:
             yield begin, at
+
+
+def walk(data: Data, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message, of which nothing is known: tag, where each begins, its value, where it ends.
+
+    :raises MalformedError: if it is no message.
+    """
+    while at < stop:
+        begin = at
+        tag, at = _tag(data, at, stop)
+        value, after = _extent(data, tag & 7, at, stop)
+        if not at < after <= stop:
+            raise MalformedError
+        yield tag, begin, value, after
+        at = after
+
+
+def varint(data: Data, at: int, stop: int) -> int:
+    """The value of a number, as `walk` has found it."""
+    return _varint(data, at, stop)[0]
 
 
 def _compile(paths: list[tuple[Path, str]], bits: Mapping[str, int], id_mask: int) -> _Fields:
@@ -279,7 +299,7 @@ def _scan(  # noqa: C901 - one loop, and hot
     seen = 0
     while at < stop:
         if not left:
-            raise _MalformedError
+            raise MalformedError
         left -= 1
         begin = at
         tag = data[at]
@@ -294,7 +314,7 @@ def _scan(  # noqa: C901 - one loop, and hot
         if after < 0:
             return begin, seen, left
         if after > end:
-            raise _MalformedError
+            raise MalformedError
         if (field := fields.get(tag)) is not None:
             if after > stop and (field.kind is not _SIZE or field.inner):
                 return begin, seen, left
@@ -315,7 +335,7 @@ def _scan(  # noqa: C901 - one loop, and hot
 def _check_type(values: Values, name: str, value: int | str | bytes) -> None:
     """Refuse a field's second value if it is of another type."""
     if type(getattr(values, name)) is not type(value):
-        raise _MalformedError  # servers take one of the two, and the gateway cannot know which
+        raise MalformedError  # servers take one of the two, and the gateway cannot know which
 
 
 def _value(data: Data, wire_type: int, at: int, after: int, field: _Field) -> int | str | bytes:
@@ -324,7 +344,7 @@ def _value(data: Data, wire_type: int, at: int, after: int, field: _Field) -> in
     if field.kind is Kind.BYTES:
         return bytes(data[at:after])
     if after - at > _MAX_TEXT:
-        raise _MalformedError
+        raise MalformedError
     return str(data[at:after], "utf-8")
 
 
@@ -342,7 +362,7 @@ def _merge(message: bytes, field: _Field, values: Values, seen: int, left: int) 
         inner = Values()
         at, bits, rest = _scan(message, 0, len(message), len(message), field.inner, inner, left)
         if at != len(message):
-            raise _MalformedError
+            raise MalformedError
         cached = (bits, left - rest, vars(inner))
         if len(message) <= _MAX_KNOWN_BYTES:
             if len(field.known) >= _MAX_KNOWN:
@@ -350,7 +370,7 @@ def _merge(message: bytes, field: _Field, values: Values, seen: int, left: int) 
             field.known[message] = cached
     bits, count, attributes = cached
     if count > left:
-        raise _MalformedError
+        raise MalformedError
     if bits & seen:
         _merge_again(attributes, values)
     else:
@@ -374,7 +394,7 @@ def _tag(data: Data, at: int, stop: int) -> tuple[int, int]:
     if tag < 0:
         return LENGTH, stop
     if not 8 <= tag <= _MAX_TAG:
-        raise _MalformedError
+        raise MalformedError
     return tag, at
 
 
@@ -391,11 +411,11 @@ def _extent(data: Data, wire_type: int, at: int, stop: int) -> tuple[int, int]:
             value |= (byte & 0x7F) << shift
             shift += 7
             if shift > _MAX_SHIFT:
-                raise _MalformedError
+                raise MalformedError
         return at, -1
     if wire_type not in (_FIXED64, _FIXED32):
         # Groups were deprecated before gRPC existed; a reader that skips unknown wire types can be bypassed.
-        raise _MalformedError
+        raise MalformedError
     after = at + (8 if wire_type == _FIXED64 else 4)
     return at, after if after <= stop else -1
 
@@ -411,6 +431,6 @@ def _varint(data: Data, at: int, stop: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         if at >= last:
-            raise _MalformedError
+            raise MalformedError
         shift += 7
     return -1, at

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sluicegate.model.methods import Method, Path, Role
+from sluicegate_grpc.semantics.contents import ContentPlan
 from sluicegate_grpc.semantics.fields import (
     IN_RESPONSE,
     KINDS,
@@ -118,6 +119,8 @@ class Plans:
     """For responses of which only the size matters."""
     identity: Plan
     """For the first message to a consumer whose id is not known."""
+    contents: ContentPlan
+    """For the messages of requests, if policies read them."""
 
     @classmethod
     def of(cls, method: Method) -> "Plans":
@@ -130,4 +133,5 @@ class Plans:
             response_plan(timeless),
             response_plan(replace(timeless, position=())),
             identity_plan(method),
+            ContentPlan(method),
         )

@@ -4,7 +4,7 @@ Codes: https://grpc.io/docs/guides/status-codes/; details: `google/rpc/error_det
 trailer `grpc-status-details-bin` as a `google.rpc.Status`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import ErrorInfo, QuotaFailure, RetryInfo
@@ -90,6 +90,17 @@ def refusal(decision: Decision, topic: str) -> Refusal:
             failure.violations.add(subject=f"topic:{topic}", description=reason.text)
         status.details.add().Pack(failure)
     return Refusal(code, text, status.SerializeToString(), retry_ns)
+
+
+def unchanged(decision: Decision, topic: str, why: str) -> Refusal:
+    """The end of a call whose headers a policy changes, and that cannot have others.
+
+    :param decision: the rewrite.
+    :param why: why it cannot.
+    """
+    first = decision.reasons[0]
+    text = f"Headers of a message for topic {topic} cannot be changed: {why}. Policy {first.policy} needs to."
+    return refusal(replace(decision, action=Action.REJECT, reasons=(replace(first, text=text),)), topic)
 
 
 def malformed(method: str) -> Refusal:

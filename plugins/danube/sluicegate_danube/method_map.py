@@ -58,7 +58,16 @@ METHOD_MAP = MethodMap(
         PRODUCERS + "CreateProducer": Method(
             Role.ATTACH_PRODUCER, topic=(3,), producer=(2,), reliable=(6,), attachment=(2,)
         ),
-        SEND_MESSAGE: Method(Role.PUBLISH, topic=(2, 2), producer=(2, 1), name=(5,), payload=(3,)),
+        SEND_MESSAGE: Method(
+            Role.PUBLISH,
+            topic=(2, 2),
+            producer=(2, 1),
+            name=(5,),
+            payload=(3,),
+            headers=(7,),
+            key=(10,),
+            schema=(9,),
+        ),
         CONSUMERS + "Subscribe": Method(
             Role.SUBSCRIBE, topic=(2,), subscription=(4,), consumer=(3,), attachment=(2,)
         ),
@@ -74,7 +83,14 @@ METHOD_MAP = MethodMap(
         CONSUMERS + "Ack": _ACKNOWLEDGE,
         CONSUMERS + "Nack": _ACKNOWLEDGE,
         EDGE + "ReplicateData": Method(
-            Role.PUBLISH, topic=(1,), batch=(2,), payload=(2, 3), by_connection=True
+            Role.PUBLISH,
+            topic=(1,),
+            batch=(2,),
+            payload=(2, 3),
+            by_connection=True,
+            headers=(2, 7),
+            key=(2, 10),
+            schema=(2, 9),
         ),
         TOPIC_LOOKUP: Method(Role.LOOKUP, topic=(2,)),
         "/danube.HealthCheck/HealthCheck": Method(Role.KEEP_ALIVE, attachment=(3,)),

@@ -60,14 +60,6 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
     _proving: ClassVar[set[asyncio.Future[None]]] = set()
     """Tasks that only the event loop would refer to, and weakly."""
 
-    async def police(self, policed: Policed, values: Values | Missing, caller: Caller) -> None:
-        """Let a message of a publisher pass, or record another.
-
-        :raises RefusedError: if it is refused.
-        """
-        if (waiting := self.enforcer.police(policed, values, caller)) is not None:
-            await finish(waiting)
-
     async def attach(self, policed: Policed, values: Values | Missing, caller: Caller) -> Attachment:
         """Let a producer or consumer attach.
 
@@ -101,8 +93,9 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
     def each(self, policed: Policed, caller: Caller) -> Police:
         """Polices each request of a stream."""
 
-        async def police(request: Any) -> None:
-            await self.police(policed, policed.read(encoded(request)), caller)
+        async def police(request: Any) -> Any:
+            waiting = self.enforcer.police(policed, policed.read(encoded(request)), request, caller)
+            return request if waiting is None else await finish(waiting)
 
         return police
 
@@ -155,8 +148,8 @@ class _Client(ClientPolicies["aio.Metadata | None", ListSubscriptions]):
         if policed.method.role is Role.DISPATCH:
             return await self._deliver(self.enforcer.open(policed, values, caller), details, proceed)
         try:
-            if (waiting := self.enforcer.police(policed, values, caller)) is not None:
-                _, details = await self._held(waiting, details)
+            if (waiting := self.enforcer.police(policed, values, request, caller)) is not None:
+                request, details = await self._held(waiting, details)
         except RefusedError as refused:
             fail(refused.refusal)
         unconfirmed = self.enforcer.unconfirmed(policed, values, caller)
@@ -289,11 +282,12 @@ class _Opening(Generic[Opened]):
     opened: Opened | None = None
     has_ended: bool = False
 
-    async def begin(self, request: Any) -> None:
-        """Decide the first request."""
+    async def begin(self, request: Any) -> Any:
+        """Decide the first request, which is sent as it is."""
         self.opened = await self.decide(self.policed.read_sent(request))
         if self.has_ended:
             self.release(self.opened)
+        return request
 
     def end(self) -> None:
         """The call has ended."""

@@ -50,7 +50,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
                 async with self._attaching(policed, values, context, serialize) as attached:
                     return attached(await behavior(message, context))
             caller = self._caller(context)
-            await self._police(policed, values, caller, context)
+            message = await self._police(policed, values, message, caller, context)
             producer = self.enforcer.unconfirmed(policed, values, caller)
             with self._proving(producer, context):
                 response = await behavior(message, context)
@@ -71,7 +71,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
                     yield message, _Context(context, serialize, None, paced)
                 return
             caller = self._caller(context)
-            await self._police(policed, values, caller, context)
+            message = await self._police(policed, values, message, caller, context)
             with self._proving(self.enforcer.unconfirmed(policed, values, caller), context):
                 yield message, _Context(context, serialize)
 
@@ -161,12 +161,15 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], aio.Se
             self.enforcer.publish_resolved(producer, is_known=is_known)
 
     async def _police(
-        self, policed: Policed, values: Values | Missing, caller: Caller, context: Context
-    ) -> None:
-        """Let a message of a publisher pass, or record another; a refused one ends the call."""
+        self, policed: Policed, values: Values | Missing, message: Any, caller: Caller, context: Context
+    ) -> Any:
+        """Let a message of a publisher pass, or record another; a refused one ends the call.
+
+        :return: the message to proceed with.
+        """
         try:
-            if (waiting := self.enforcer.police(policed, values, caller)) is not None:
-                await finish(waiting)
+            waiting = self.enforcer.police(policed, values, message, caller)
+            return message if waiting is None else await finish(waiting)
         except RefusedError as refused:
             await abort(context, refused.refusal)
 
@@ -194,7 +197,7 @@ class _Requests:
         values, request = await anext(self.reads)
         if self.policed is not None:
             police = self.interceptor._police  # noqa: SLF001 - of this file
-            await police(self.policed, values, self.caller, self.context)
+            return await police(self.policed, values, request, self.caller, self.context)
         return request
 
     async def read(self) -> Any:

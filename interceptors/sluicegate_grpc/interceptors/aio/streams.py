@@ -16,8 +16,8 @@ from sluicegate_grpc.interceptors.codes import CODES
 from sluicegate_grpc.interceptors.policed import encoded
 from sluicegate_grpc.semantics.status import Refusal, RefusedError
 
-Police = Callable[[Any], Awaitable[None]]
-"""Lets a request pass, or raises RefusedError; None instead of a request if there is none."""
+Police = Callable[[Any], Awaitable[Any]]
+"""Gives the request to send, or raises RefusedError; None instead of a request if there is none."""
 
 
 class Requests:
@@ -51,10 +51,10 @@ class Requests:
             request = await anext(self._requests, None)
             if self._first is not None:
                 first, self._first = self._first, None
-                await first(request)
+                request = await first(request)
                 self.begun.set()
             elif self._each is not None and request is not None:
-                await self._each(request)
+                request = await self._each(request)
         except RefusedError as refused:
             self.refusal = refused.refusal
             raise  # grpc.aio cancels the call; its caller gets the refusal

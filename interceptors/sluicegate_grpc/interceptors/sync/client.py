@@ -117,8 +117,8 @@ class PolicyClientInterceptor(
         if policed.method.role is Role.DISPATCH:
             return self._deliver(self.enforcer.open(policed, values, caller), details, proceed)
         try:
-            if (waiting := self.enforcer.police(policed, values, caller)) is not None:
-                _, details = self._held(waiting, details)
+            if (waiting := self.enforcer.police(policed, values, request, caller)) is not None:
+                request, details = self._held(waiting, details)
         except RefusedError as refused:
             return PolicyRpcError(refused.refusal)
         call = self._proceed(partial(proceed, details), policed, values, caller)
@@ -137,13 +137,14 @@ class PolicyClientInterceptor(
         deadline = Deadline(details.timeout)
         return finish(waiting, Patience(deadline=deadline), self.lists), deadline.details(details)
 
-    def police(self, policed: Policed, values: Values | Missing, caller: Caller, patience: Patience) -> None:
+    def police(self, policed: Policed, request: Any, caller: Caller, patience: Patience) -> Any:
         """Let a message of a publisher pass, or record another.
 
+        :return: the request to send.
         :raises RefusedError: if it is refused.
         """
-        if (waiting := self.enforcer.police(policed, values, caller)) is not None:
-            finish(waiting, patience)
+        waiting = self.enforcer.police(policed, policed.read(encoded(request)), request, caller)
+        return request if waiting is None else finish(waiting, patience)
 
     def _proceed(
         self, proceed: Callable[[], Any], policed: Policed, values: Values | Missing, caller: Caller
@@ -270,15 +271,13 @@ class _Requests:
 
     def __next__(self) -> Any:
         request = next(self._requests)
-        values = self._policed.read(encoded(request))
         try:
-            self._interceptor.police(self._policed, values, self._caller, self._patience)
+            return self._interceptor.police(self._policed, request, self._caller, self._patience)
         except RefusedError as refused:
             self.refusal = refused.refusal
             raise  # the channel cancels the call
         except EndedError:
             raise StopIteration from None
-        return request
 
     def ended(self) -> None:
         """The call has ended: release the producers that only it attached, and send nothing more."""

@@ -53,7 +53,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
                 with self._attaching(policed, values, context, serialize) as attached:
                     return attached(behavior(message, context))
             caller = self._caller(context)
-            self._police(policed, values, caller, context)
+            message = self._police(policed, values, message, caller, context)
             producer = self.enforcer.unconfirmed(policed, values, caller)
             if producer is not None:
                 with self._proving(producer, context):
@@ -67,12 +67,13 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
 
     def _unary_stream(self, behavior: Any, policed: Policed, serialize: Serialize) -> Any:
         def call(request: Read, context: Context) -> Iterator[bytes]:
-            respond = partial(behavior, request[1], context)
+            values, message = request
             if policed.method.role is Role.DISPATCH:
-                return self._deliver(policed, request[0], context, serialize, respond)
+                respond = partial(behavior, message, context)
+                return self._deliver(policed, values, context, serialize, respond)
             caller = self._caller(context)
-            self._police(policed, request[0], caller, context)
-            producer = self.enforcer.unconfirmed(policed, request[0], caller)
+            respond = partial(behavior, self._police(policed, values, message, caller, context), context)
+            producer = self.enforcer.unconfirmed(policed, values, caller)
             if producer is not None:  # the response may not have been iterated
                 context.add_callback(partial(self.enforcer.publish_resolved, producer, is_known=False))
             return self._responses(respond, serialize, producer, context)
@@ -112,11 +113,16 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
 
     # -- what they share ------------------------------------------------------------------------------
 
-    def _police(self, policed: Policed, values: Values | Missing, caller: Caller, context: Context) -> None:
-        """Let a message of a publisher pass, or record another; a refused one ends the call."""
+    def _police(
+        self, policed: Policed, values: Values | Missing, message: Any, caller: Caller, context: Context
+    ) -> Any:
+        """Let a message of a publisher pass, or record another; a refused one ends the call.
+
+        :return: the message to proceed with.
+        """
         try:
-            if (waiting := self.enforcer.police(policed, values, caller)) is not None:
-                finish(waiting, Patience(context.add_callback))
+            waiting = self.enforcer.police(policed, values, message, caller)
+            return message if waiting is None else finish(waiting, Patience(context.add_callback))
         except (RefusedError, EndedError) as error:
             _end(context, error)
 
@@ -135,8 +141,7 @@ class PolicyServerInterceptor(ServerPolicies[Context, ListSubscriptions], grpc.S
         if not context.add_callback(lambda: self.enforcer.stream_ended(caller)):
             return
         for values, request in reads:
-            self._police(policed, values, caller, context)
-            yield request
+            yield self._police(policed, values, request, caller, context)
 
     @contextmanager
     def _attaching(

@@ -19,7 +19,7 @@ from sluicegate_grpc.proxy.splice.policed_calls import PolicedCalls, Step
 from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics import status
-from sluicegate_grpc.semantics.calls import UNNAMED
+from sluicegate_grpc.semantics.calls import UNNAMED, UNREAD
 from sluicegate_grpc.semantics.fields import Values
 
 _WHOLE = END_STREAM | PADDED
@@ -90,6 +90,8 @@ class Calling:
             elif request.claim and caller.principal != request.claim.principal:
                 self._responses.accept(stream, request)
             return True
+        if decision is UNREAD:
+            return False
         call = None
         try:
             call = policed.keep(data, at, stop, END_STREAM, stream, now_ns)

@@ -1,12 +1,13 @@
 """Decides the messages of a client's calls. A message that has to wait for its decision is work."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from functools import partial
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from sluicegate.engine.wait_queue import Hold
-from sluicegate.model import Action, Decision, Method, Operation, Role
+from sluicegate.model import Action, Decision, Method, Operation, Part, Role
 from sluicegate.model.methods import Path
+from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.work import Running, Task, Turn, Work
 from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.connection_state import Connection
@@ -26,7 +27,8 @@ from sluicegate_grpc.proxy.splice.requests import Request
 from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Caller, Id
-from sluicegate_grpc.semantics.calls.publishing import unknown_id
+from sluicegate_grpc.semantics.calls.publishing import UNREAD, unknown_id
+from sluicegate_grpc.semantics.contents import CannotChangeError, Contents
 from sluicegate_grpc.semantics.fields import MAX_FIELDS, Missing, Values
 from sluicegate_grpc.semantics.status import Refusal
 
@@ -37,6 +39,8 @@ _FIELDS_SHIFT = 2
 
 Verdict: TypeAlias = Refusal | Running[Decision | None] | None
 """On a message: None if it passes, why it does not, or the work that decides it later."""
+_CONTENT_SHIFT = 1
+"""Each 2 fields that are read for policies, in Python objects of their own, take one unit."""
 
 
 class Deciding:
@@ -152,7 +156,10 @@ class Deciding:
             size = len(renamed)
         tail = None if is_whole else call.request.plans.request.tail(values, -PREFIX)
         call.body.announce(PREFIX + size, tail)
-        return self.follow(call, self._verdict(call, values, now_ns), now_ns)
+        verdict = self._verdict(call, values, now_ns)
+        if verdict is Missing.MORE:
+            return self._may_come(call, size, now_ns)
+        return self.follow(call, verdict, now_ns)
 
     def _new_id(self, call: Call, values: Values) -> tuple[Path, int] | None:
         """The path of an id that the broker does not know, and the id that replaces it."""
@@ -161,10 +168,14 @@ class Deciding:
         return self._shared.aliases.path(call.request.known_method, values.producer, values.attachment)
 
     def _instead(self, call: Call, size: int, message: bytes) -> None:
-        """Replace the first message of a call."""
-        for chunk in call.body.take(size):
-            self._flow.drop(call.outlet, chunk)
-        call.body.put_back([self._flow.own(call.outlet, message)])
+        """Replace the first message of a call.
+
+        :raises NoRoomError: if there is no memory for it.
+        """
+        chunk = self._flow.own(call.outlet, message)
+        for taken in call.body.take(size):
+            self._flow.drop(call.outlet, taken)
+        call.body.put_back([chunk])
 
     @staticmethod
     def name(request: Request, values: Values, message: bytes) -> None:
@@ -208,7 +219,8 @@ class Deciding:
 
     # -- verdicts ----------------------------------------------------------------------------------------
 
-    def _verdict(self, call: Call, values: Values, now_ns: int) -> Verdict:
+    def _verdict(self, call: Call, values: Values, now_ns: int) -> Verdict | Literal[Missing.MORE]:
+        """The verdict on a message; MORE if policies read it and it is not all there."""
         gates = self._shared.services.gates
         known = gates.compiled
         verdict = self._ask(call, call.request.known_method, values, now_ns)
@@ -216,10 +228,15 @@ class Deciding:
             self._connection.up.charge(NEW_TOPIC_WORK)
         return verdict
 
-    def _ask(self, call: Call, method: Method, values: Values, now_ns: int) -> Verdict:
+    def _ask(
+        self, call: Call, method: Method, values: Values, now_ns: int
+    ) -> Verdict | Literal[Missing.MORE]:
         role, calls = method.role, self._calls
         if role is Role.PUBLISH:
-            op, decision = calls.publish(method, values, call.caller, now_ns)
+            contents = partial(self._contents, call) if call.body.left <= call.body.size else None
+            op, decision = calls.publish(method, values, call.caller, now_ns, contents)
+            if decision is UNREAD:
+                return Missing.MORE
             return self.published(call, method, values, op, decision, now_ns)
         if role is Role.ATTACH_PRODUCER or role is Role.SUBSCRIBE:
             attaching = calls.attaching(method, values, call.caller)
@@ -256,12 +273,53 @@ class Deciding:
     ) -> Verdict:
         """Follow a decision on a publish."""
         if decision is not None and decision.action is not Action.DELAY:
-            return self._refusal(decision, op.topic)
+            if decision.action is not Action.REWRITE:
+                return self._refusal(decision, op.topic)
+            if (refusal := self._change(call, decision, op, now_ns)) is not None:
+                return refusal
+            decision = None
         producer = self.to_prove(method, values, call.caller)
         if decision is not None:
-            hold = partial(self._calls.hold, op, decision, call.caller)
-            return self._begin(call, hold, op.topic, partial(self._watch, call, producer), now_ns)
+            hold = partial(self._calls.hold, op, decision, call.caller, partial(self._contents, call))
+            return self._begin(call, hold, op.topic, partial(self._watch, call, producer), now_ns, op)
         self._watch(call, producer)
+        return None
+
+    # -- what policies read and change ----------------------------------------------------------------
+
+    def _contents(self, call: Call, parts: Collection[Part]) -> Contents:
+        """What policies want to know of the message at hand."""
+        try:
+            message = self._message(call)
+        except UnreadableError:
+            return Contents([], "the compression is not valid")
+        contents = call.request.plans.contents.read(message, parts)
+        self._up.charge((len(message) >> BYTES_SHIFT) + (contents.fields >> _CONTENT_SHIFT))
+        return contents
+
+    def _message(self, call: Call) -> bytes:
+        """The message at hand, decompressed.
+
+        :raises UnreadableError: if it cannot be.
+        """
+        data = joined(call.body.chunks)[: call.body.left]
+        packed, _ = read_prefix(data)
+        message = data[PREFIX:]
+        return inflated(message, call.request.encoding, self._most) if packed else message
+
+    def _change(self, call: Call, rewrite: Decision, op: Operation, now_ns: int) -> Refusal | None:
+        """Give the message at hand other headers; why that cannot be done, if it cannot."""
+        try:
+            if call.request.length is not None:
+                raise CannotChangeError("the request says how long it is in content-length")
+            changed = call.request.plans.contents.changed(self._message(call), rewrite.headers)
+            self._instead(call, call.body.left, with_prefix(changed))
+        except (CannotChangeError, UnreadableError, NoRoomError) as error:
+            self._shared.count(GrpcEvent.HEADERS_UNCHANGED)
+            self._calls.abandon(op, call.caller, now_ns)
+            return status.unchanged(rewrite, op.topic, str(error) or "there is no memory for it")
+        self._up.charge(len(changed) >> BYTES_SHIFT - 1)
+        call.body.announce(PREFIX + len(changed))
         return None
 
     def to_prove(self, method: Method, values: Values, caller: Caller) -> Id | None:
@@ -279,25 +337,30 @@ class Deciding:
         topic: str,
         watch: Callable[[], None],
         now_ns: int,
+        publish: Operation | None = None,
     ) -> Verdict:
         """Have work decide a message that may have to wait.
 
         :param watch: has the broker's response watched if the message passes.
+        :param publish: the operation, of which policies may change headers.
         """
 
-        def end(decision: Decision | None) -> Refusal | None:
-            if decision is None:
-                watch()
-                return None
-            return self._refusal(decision, topic)
+        def end(decision: Decision | None, now_ns: int) -> Refusal | None:
+            if decision is not None:
+                if publish is None or decision.action is not Action.REWRITE:
+                    return self._refusal(decision, topic)
+                if (refusal := self._change(call, decision, publish, now_ns)) is not None:
+                    return refusal
+            watch()
+            return None
 
         def decided(decision: Decision | None, now_ns: int) -> None:
-            if self.follow(call, end(decision), now_ns):
+            if self.follow(call, end(decision, now_ns), now_ns):
                 self.advance(call, now_ns)
 
         task: Task[Decision | None] = Task(self._connection.wait, decided, now_ns)
         made = task.begin(work(task, Hold(self._shared.max_hold_ns)))
-        return made if isinstance(made, Running) else end(made)
+        return made if isinstance(made, Running) else end(made, now_ns)
 
     def _question(self, topic: str) -> Hashable:
         return self._shared.brokers.question(topic) if self._shared.brokers.question is not None else None

@@ -13,6 +13,7 @@ from sluicegate_grpc.proxy.splice.blocks import Deadlines, RequestBlocks, TooLar
 from sluicegate_grpc.proxy.splice.settings import PeerSettings
 from sluicegate_grpc.proxy.splice.wellformed import Headers, is_method, is_wellformed
 from sluicegate_grpc.proxy.unknown import UnknownMethods
+from sluicegate_grpc.semantics.contents import ContentPlan
 from sluicegate_grpc.semantics.fields import Plan
 from sluicegate_grpc.semantics.plans import Plans
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, Refusal
@@ -22,7 +23,7 @@ Rewrite: TypeAlias = Callable[[bytes], bytes | Refusal | None]
 
 _LENGTH = re.compile(r"[0-9]{1,15}")
 _DEADLINES = Deadlines()
-_UNREAD = Plans(*(Plan({}),) * 6)
+_UNREAD = Plans(*(Plan({}),) * 6, ContentPlan(Method(Role.PASS)))
 _MAX_KNOWN = 1_024
 _MAX_KNOWN_BYTES = 8_192
 """Of a header block that is remembered."""

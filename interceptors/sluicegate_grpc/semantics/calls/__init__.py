@@ -8,11 +8,12 @@ from sluicegate_grpc.semantics.calls.attach_call import Attaching, LostPlace
 from sluicegate_grpc.semantics.calls.attachments import Attachments
 from sluicegate_grpc.semantics.calls.calls import Calls
 from sluicegate_grpc.semantics.calls.place import Caller, Id, Place, Position
-from sluicegate_grpc.semantics.calls.publishing import UNNAMED
+from sluicegate_grpc.semantics.calls.publishing import UNNAMED, UNREAD
 from sluicegate_grpc.semantics.calls.stream import Stream
 
 __all__ = [
     "UNNAMED",
+    "UNREAD",
     "Attaching",
     "Attachments",
     "Caller",

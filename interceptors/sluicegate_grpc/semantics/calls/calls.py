@@ -12,12 +12,14 @@ from sluicegate_grpc.semantics.calls.attachments import Attachments
 from sluicegate_grpc.semantics.calls.place import Caller, Id, Place
 from sluicegate_grpc.semantics.calls.publishing import (
     UNNAMED,
+    UNREAD,
     key_of,
     of_another_topic,
     of_no_topic,
     unknown_id,
 )
 from sluicegate_grpc.semantics.calls.stream import Stream
+from sluicegate_grpc.semantics.contents import ReadContents
 from sluicegate_grpc.semantics.fields import Values
 
 _PRODUCER = OperationKind.ATTACH_PRODUCER
@@ -70,17 +72,24 @@ class Calls:
     # -- publishing -----------------------------------------------------------------------------------
 
     def publish(
-        self, method: Method, values: Values, caller: Caller, now_ns: int
+        self,
+        method: Method,
+        values: Values,
+        caller: Caller,
+        now_ns: int,
+        contents: ReadContents | None = None,
     ) -> tuple[Operation, Decision | None]:
         """Decide a call that publishes.
 
-        :return: the operation, to be kept only if it is delayed, and None if it may proceed; or `UNNAMED`.
+        :param contents: reads its messages; None if they are not at hand.
+        :return: the operation, to be kept only if it is delayed, and None if it may proceed, or with other
+            headers (REWRITE); or `UNNAMED` or `UNREAD`.
         """
         # <hot> Runs for every publish.
         broker_id = values.producer if self._by_attaching else (values.topic, values.producer)
         place = self._producers.get(broker_id) if method.producer else None
         if place is None or not place.is_counted:
-            attached = self._unattached(place, method, values, caller, now_ns)
+            attached = self._unattached(place, method, values, caller, now_ns, contents)
             if not isinstance(attached, Place):
                 return attached
             place = attached
@@ -98,11 +107,11 @@ class Calls:
         if method.batch:
             op.messages, op.largest = values.messages, values.largest
         gate = self._compiled[caller.exempt].get(op.topic) or self._gate(op.topic, caller.exempt, now_ns)
-        decision = gate.publish(op, now_ns)
+        decision = _with_contents(gate, op, now_ns, contents) if gate.reads else gate.publish(op, now_ns)
         if decision is not None:
             if decision.action is _DELAY:
                 place.publishing = None  # it belongs to the delayed call from here on
-            elif (decision := allowed(decision)) is not None and self._unconfirmed:
+            elif not _passes(decision := allowed(decision)) and self._unconfirmed:
                 self._never_sent(op, caller, now_ns)
         return op, decision
 
@@ -110,28 +119,38 @@ class Calls:
         """Whether the name of a publish's producer must be read, as its id is unknown."""
         return bool(method.name) and values.producer not in self._producers
 
-    def publish_again(self, op: Operation, caller: Caller, now_ns: int) -> Decision | None:
-        """Decide a delayed publish again."""
+    def publish_again(
+        self, op: Operation, caller: Caller, now_ns: int, contents: ReadContents | None = None
+    ) -> Decision | None:
+        """Decide a delayed publish again. Parameters as for `publish`."""
         gate = self._compiled[caller.exempt].get(op.topic) or self._gate(op.topic, caller.exempt, now_ns)
-        return allowed(gate.publish(op, now_ns))
+        return allowed(_with_contents(gate, op, now_ns, contents) if gate.reads else gate.publish(op, now_ns))
 
     def hold(
-        self, op: Operation, delay: Decision, caller: Caller, turn: Turn, hold: Hold
+        self,
+        op: Operation,
+        delay: Decision,
+        caller: Caller,
+        contents: ReadContents,
+        turn: Turn,
+        hold: Hold,
     ) -> Work[Decision | None]:
         """Hold a delayed publish until it may proceed; it keeps its position in the queue of those that wait.
 
         :param delay: what delays it.
+        :param contents: reads its messages, which are not kept in memory while it waits.
         :param hold: for how long.
-        :return: None if it may, else why it may not; nothing is charged then, nor if the work is closed.
+        :return: None if it may, or with other headers (REWRITE); else why it may not: nothing is charged
+            then, nor if the work is closed.
         """
         decision: Decision | None = delay
         try:
             while decision is not None and (wait_ns := hold.wait_ns(decision, turn.now_ns)):
                 yield Until(turn.now_ns + wait_ns)
-                decision = self.publish_again(op, caller, turn.now_ns)
+                decision = self.publish_again(op, caller, turn.now_ns, contents)
             return decision
         finally:
-            if decision is not None:
+            if not _passes(decision):
                 self.abandon(op, caller, turn.now_ns)
 
     def abandon(self, op: Operation, caller: Caller, now_ns: int) -> None:
@@ -147,7 +166,13 @@ class Calls:
             self.attachments.drop_claims(place, caller, now_ns)
 
     def _unattached(
-        self, place: Place | None, method: Method, values: Values, caller: Caller, now_ns: int
+        self,
+        place: Place | None,
+        method: Method,
+        values: Values,
+        caller: Caller,
+        now_ns: int,
+        contents: ReadContents | None,
     ) -> Place | tuple[Operation, Decision | None]:
         """A publish by a producer that does not count yet: it attaches, if the topic has room.
 
@@ -161,7 +186,7 @@ class Calls:
                 return place
         key = place.key if place is not None else key_of(method, values, caller, has_ids=self._by_attaching)
         if key is None:
-            return self._uncounted(method, values, caller, now_ns)
+            return self._uncounted(method, values, caller, now_ns, contents)
         comes_back = self._by_attaching and not method.by_connection
         attaching = self.attachments.begin(_PRODUCER, key, caller, known=comes_back)
         decision = self.attachments.decide(attaching, now_ns)
@@ -195,7 +220,7 @@ class Calls:
         )
 
     def _uncounted(
-        self, method: Method, values: Values, caller: Caller, now_ns: int
+        self, method: Method, values: Values, caller: Caller, now_ns: int, contents: ReadContents | None
     ) -> tuple[Operation, Decision | None]:
         """A publish that counts for no producer: its id is unknown and has no topic, or is missing."""
         op = Operation(_PUBLISH, values.topic if method.topic else "", caller.principal, caller.client)
@@ -205,7 +230,7 @@ class Calls:
         if values.producer:
             return op, UNNAMED
         op.messages, op.bytes, op.largest = values.messages, values.payload, values.largest or values.payload
-        return op, self.publish_again(op, caller, now_ns)
+        return op, self.publish_again(op, caller, now_ns, contents)
 
     # -- dispatch -------------------------------------------------------------------------------------
 
@@ -260,3 +285,20 @@ class Calls:
         if method.attachment or method.consumer:
             broker_id = values.consumer if method.consumer else values.attachment
             self.attachments.leave(self._places.consumers.get(broker_id), now_ns)
+
+
+def _with_contents(gate: Gate, op: Operation, now_ns: int, contents: ReadContents | None) -> Decision | None:
+    """Decide a publish whose messages policies read."""
+    if contents is None:
+        return UNREAD
+    read = contents(gate.reads)
+    op.contents, op.unreadable = read.messages, read.unreadable
+    try:
+        return gate.publish(op, now_ns)
+    finally:
+        op.contents, op.unreadable = (), ""
+
+
+def _passes(decision: Decision | None) -> bool:
+    """Whether a publish may proceed, perhaps with other headers."""
+    return decision is None or decision.action is Action.REWRITE

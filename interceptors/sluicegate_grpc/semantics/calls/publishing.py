@@ -16,6 +16,10 @@ UNNAMED = LostPlace(
 """Ask again with `Values.name`: the producer's id is not known, but its message may tell the name."""
 
 
+UNREAD = LostPlace(Action.REJECT, (Reason("", Outcome.PRECONDITION, "The message was not read."),))
+"""Ask again with what reads the messages: policies of the topic want to see them."""
+
+
 class Unconfirmed(dict[Id, Attaching]):
     """Producers that count by an unconfirmed claim, by the ids that they claim.
 
