@@ -33,9 +33,9 @@ MAP = MethodMap(
     "service",
     {
         P + "Create": Method(Role.ATTACH_PRODUCER, topic=(1,), producer=(2,), reliable=(3,), attachment=(1,)),
-        P + "Send": Method(Role.PUBLISH, producer=(1,), payload=(2,)),
-        P + "SendAll": Method(Role.PUBLISH, topic=(1,), payload=(2,)),
-        P + "Talk": Method(Role.PUBLISH, topic=(1,), payload=(2,)),
+        P + "Send": Method(Role.PUBLISH, producer=(1,), payload=(2,), headers=(7,)),
+        P + "SendAll": Method(Role.PUBLISH, topic=(1,), payload=(2,), headers=(7,)),
+        P + "Talk": Method(Role.PUBLISH, topic=(1,), payload=(2,), headers=(7,)),
         P + "Subscribe": Method(
             Role.SUBSCRIBE, topic=(1,), subscription=(2,), consumer=(3,), attachment=(1,)
         ),
@@ -186,6 +186,8 @@ class Broker:
         self.messages = messages
         self.published_ms = published_ms
         self.sent = 0
+        self.last = b""
+        """The message that came last."""
         self.last_id = 0
         self.blocked = threading.Event()
         """Set once a call waits in the handler for `go`."""
@@ -201,6 +203,7 @@ class Broker:
         if b"crash" in request:
             raise RuntimeError("crash")
         self.sent += 1
+        self.last = request
         return b""
 
     def deliveries(self) -> Iterator[bytes]:

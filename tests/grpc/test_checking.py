@@ -112,6 +112,17 @@ def test_valid_maps_are_accepted(orders: ServiceDescriptor) -> None:
         ("SendAll", Method(Role.PUBLISH, topic=(1,), payload=(2, 2)), ["payload=(2, 2)", "repeated"]),
         ("SendAll", Method(Role.PUBLISH, topic=(1,), batch=(3,), payload=(3, 2)), ["batch=(3,)", "no batch"]),
         ("SendAll", Method(Role.PUBLISH, topic=(1,), payload=(4,)), ["payload=(4,)", "bytes"]),
+        (
+            "Send",
+            Method(Role.PUBLISH, topic=(1,), payload=(2,), headers=(4,), key=(3,), schema=(5,)),
+            ["shop.Order.n is no map of strings", "key=(3,)", "name a string or bytes", "no field 5"],
+        ),
+        (
+            "SendAll",
+            Method(Role.PUBLISH, topic=(1,), batch=(2,), payload=(2, 2), headers=(2,), schema=(4,)),
+            ["headers=(2,): expected a path through the messages of the batch", "schema=(4,): expected"],
+        ),
+        ("Follow", Method(Role.DISPATCH, topic=(1,), payload=(2,), key=(1,)), ["role DISPATCH has no key"]),
         ("Send", Method(Role.DISPATCH, topic=(1,), payload=(2,)), ["role DISPATCH", "does not stream"]),
         ("Follow", Method(Role.SUBSCRIBE, topic=(1,)), ["streams its responses"]),
         (

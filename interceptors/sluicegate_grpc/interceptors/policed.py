@@ -58,7 +58,7 @@ class Policed:
             return self._contents.changed(message, change)
         decode = getattr(type(message), "FromString", None)
         if decode is None:
-            raise CannotChangeError(f"a {type(message).__name__} is no protobuf message")
+            raise CannotChangeError(f"{type(message).__name__} is no class of protobuf messages")
         return decode(self._contents.changed(encoded(message), change))
 
     def check_shape(self, *, response_streaming: bool) -> None:

@@ -13,15 +13,27 @@ _PUBLISHING = (
     "principal_publish_quota",
     "principal_publish_quota_bytes",
     "storage_quota",
+    "required_headers",
+    "allowed_content",
 )
+_HEADERS = ("forbidden_headers", "remove_headers")
 _DISPATCHING = (
     "max_dispatch_rate",
     "max_dispatch_rate_bytes",
     "max_subscription_dispatch_rate",
     "max_subscription_dispatch_rate_bytes",
     "fixed_delivery_delay",
+    "consume_quota",
+    "consume_quota_bytes",
+    "principal_consume_quota",
+    "principal_consume_quota_bytes",
 )
-_CONSUMING = ("max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription")
+_CONSUMING = (
+    "max_subscriptions_per_topic",
+    "max_consumers_per_topic",
+    "max_consumers_per_subscription",
+    "write_only",
+)
 _NOT_APPLICABLE = ("inspect", "max_delivery_delay", "allow_topic_creation", "max_partitions")
 """Messages are not inspected, a map has no field for a delay that a producer asks for, and nothing says
 whether a topic exists that a producer attaches to."""
@@ -38,12 +50,15 @@ def capabilities_of(methods: MethodMap) -> Mapping[str, str]:
     acknowledges = any(method.role is Role.ACKNOWLEDGE for method in every)
     held = {
         **dict.fromkeys(_PUBLISHING, publishes),
+        **dict.fromkeys(_HEADERS, any(method.headers for method in every)),
         **dict.fromkeys(_DISPATCHING, dispatches),
         **dict.fromkeys(_CONSUMING, consumes),
         **dict.fromkeys(_NOT_APPLICABLE, False),
         "max_producers_per_topic": produces,
         "max_unacked_messages_per_consumer": positions and acknowledges,
         "connection_rate_limit": produces or consumes,
+        "read_only": publishes or produces,
+        "client_id_pattern": produces or consumes,
     }
     return {policy: "emulated" if is_held else "not applicable" for policy, is_held in held.items()}
 
