@@ -126,7 +126,7 @@ def _alone_us(policy: PolicyServerInterceptor, context: Any, calls: int) -> floa
         start = time.perf_counter_ns()
         for _call in itertools.repeat(None, calls):
             enforcer.policed(_METHOD)
-            assert enforcer.police(policed, policed.read(_REQUEST), caller(context)) is None
+            assert enforcer.police(policed, policed.read(_REQUEST), _REQUEST, caller(context)) is None
         best = min(best, time.perf_counter_ns() - start)
         start = time.perf_counter_ns()
         for _call in itertools.repeat(None, calls):

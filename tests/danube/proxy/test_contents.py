@@ -2,6 +2,7 @@
 
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -66,14 +67,14 @@ async def test_only_messages_of_an_allowed_schema_version_pass(
     ):
         with pytest.raises(grpc.aio.AioRpcError, match="names no schema"):
             await producer.send(b"no schema")
-        sent = connection.unary_unary(
+        send: Any = connection.unary_unary(
             "/danube.ProducerService/SendMessage", request_serializer=pb.StreamMessage.SerializeToString
         )
         (made,) = through.calls.attachments.places.producers
         position = pb.MsgID(producer_id=int(str(made)), topic_name=topic)
-        await sent(pb.StreamMessage(msg_id=position, payload=b"2", schema_id=9, schema_version=2))
+        await send(pb.StreamMessage(msg_id=position, payload=b"2", schema_id=9, schema_version=2))
         with pytest.raises(grpc.aio.AioRpcError, match="is written by schema 1"):
-            await sent(pb.StreamMessage(msg_id=position, payload=b"1", schema_id=2, schema_version=1))
+            await send(pb.StreamMessage(msg_id=position, payload=b"1", schema_id=2, schema_version=1))
     assert [message.payload for message in reference.messages(topic)] == [b"2"]
 
 
@@ -84,7 +85,6 @@ async def test_a_batch_of_an_edge_is_read_and_changed_message_by_message(
     policies = on_topic(topic, required_headers="trace", remove_headers="x")
     good = [pb.StreamMessage(payload=b"1", attributes={"trace": "1", "x": "1"}) for _ in range(3)]
     async with gate(tmp_path, reference.addresses, policies) as through, channel(through) as edge:
-        await edge.unary_unary("/danube.edge.EdgeReplicatorService/RegisterEdge")(b"")
         await replicate(edge, batch(topic, good, 3))
         code, text = await refused(edge, batch(topic, [*good, pb.StreamMessage(payload=b"2")], 7))
         assert code is grpc.StatusCode.INVALID_ARGUMENT

@@ -73,7 +73,11 @@ async def test_a_header_is_removed_from_each_message_of_a_stream(door: Door) -> 
 
 
 async def test_a_delayed_message_is_changed_once_it_passes(door: Door) -> None:
-    policies = {"max_publish_rate": 5, "burst_seconds": 0.2, "on_limit__max_publish_rate": "delay"}
+    policies: dict[str, Any] = {
+        "max_publish_rate": 5,
+        "burst_seconds": 0.2,
+        "on_limit__max_publish_rate": "delay",
+    }
     async with door(engine(remove_headers="x", **policies)) as (channel, broker):
         producer = number(await channel.unary_unary(P + "Create")(create("a")))
         for _ in range(2):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import grpc
 import pytest
@@ -46,7 +47,11 @@ def test_a_header_is_removed_from_each_message_of_a_stream(door: Door) -> None:
 
 
 def test_a_delayed_message_is_changed_once_it_passes(door: Door) -> None:
-    policies = {"max_publish_rate": 5, "burst_seconds": 0.2, "on_limit__max_publish_rate": "delay"}
+    policies: dict[str, Any] = {
+        "max_publish_rate": 5,
+        "burst_seconds": 0.2,
+        "on_limit__max_publish_rate": "delay",
+    }
     with door(engine(remove_headers="x", **policies)) as served:
         producer = number(served.unary("Create", create("a")))
         for _ in range(2):

@@ -2,6 +2,7 @@
 
 import gzip
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.bench import SECOND, Bench
@@ -22,7 +23,6 @@ from sluicegate.model import (
     OperationKind,
     Outcome,
     Part,
-    PolicyValue,
     Reason,
     Role,
 )
@@ -34,7 +34,7 @@ BATCH = Method(Role.PUBLISH, topic=(1,), batch=(2,), payload=(2, 3), headers=(2,
 SEND_ALL = "/t.Broker/SendAll"
 
 
-def talk(bench: Bench | None = None, *, limits: Limits | None = None, **policies: PolicyValue) -> Talk:
+def talk(bench: Bench | None = None, *, limits: Limits | None = None, **policies: Any) -> Talk:
     """A session whose producer is attached."""
     shared = front(bench, limits=limits, **policies)
     methods = {**METHODS.methods, PUBLISH: SEND, SEND_ALL: BATCH}
@@ -128,7 +128,7 @@ def test_each_message_of_a_stream_is_changed() -> None:
     expected = (sent(payload=b"1"), sent(payload=b"2"), sent(header("b"), payload=b"3"))
     assert got == [service.framed(each) for each in expected]
     stream = of.call(PUBLISH, both, end=False)
-    of.send(stream, service.framed(sent(header("secret"))), end=True)
+    of.send(stream, service.framed(sent(header("secret"))))
     assert of.client(stream).status == "3"
     of.hang_up()
 
