@@ -23,7 +23,7 @@ from sluicegate_grpc.interceptors.policed import Policed
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Attaching, Attachments, Caller, Calls, Id, Stream
 from sluicegate_grpc.semantics.calls.publishing import UNREAD, unknown_id
-from sluicegate_grpc.semantics.contents import CannotChangeError, ReadContents
+from sluicegate_grpc.semantics.content_plan import CannotChangeError, ReadContents
 from sluicegate_grpc.semantics.fields import Missing, Values
 from sluicegate_grpc.semantics.status import RefusedError
 

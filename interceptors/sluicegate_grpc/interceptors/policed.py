@@ -5,7 +5,7 @@ from typing import Any
 
 from sluicegate.model import HeaderChange, Method, Part, Role
 from sluicegate_grpc.checking import wrong_shape
-from sluicegate_grpc.semantics.contents import CannotChangeError, ContentPlan, Contents
+from sluicegate_grpc.semantics.content_plan import CannotChangeError, ContentPlan, Contents
 from sluicegate_grpc.semantics.fields import Missing, Plan, Values
 from sluicegate_grpc.semantics.plans import plan, response_plan
 

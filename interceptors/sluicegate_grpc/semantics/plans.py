@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sluicegate.model.methods import Method, Path, Role
-from sluicegate_grpc.semantics.contents import ContentPlan
+from sluicegate_grpc.semantics.content_plan import ContentPlan
 from sluicegate_grpc.semantics.fields import (
     IN_RESPONSE,
     KINDS,

@@ -28,7 +28,7 @@ from sluicegate_grpc.proxy.splice.responses import Responses
 from sluicegate_grpc.semantics import status
 from sluicegate_grpc.semantics.calls import Caller, Id
 from sluicegate_grpc.semantics.calls.publishing import UNREAD, unknown_id
-from sluicegate_grpc.semantics.contents import CannotChangeError, Contents
+from sluicegate_grpc.semantics.content_plan import CannotChangeError, Contents
 from sluicegate_grpc.semantics.fields import MAX_FIELDS, Missing, Values
 from sluicegate_grpc.semantics.status import Refusal
 

@@ -13,7 +13,7 @@ from sluicegate_grpc.proxy.splice.blocks import Deadlines, RequestBlocks, TooLar
 from sluicegate_grpc.proxy.splice.settings import PeerSettings
 from sluicegate_grpc.proxy.splice.wellformed import Headers, is_method, is_wellformed
 from sluicegate_grpc.proxy.unknown import UnknownMethods
-from sluicegate_grpc.semantics.contents import ContentPlan
+from sluicegate_grpc.semantics.content_plan import ContentPlan
 from sluicegate_grpc.semantics.fields import Plan
 from sluicegate_grpc.semantics.plans import Plans
 from sluicegate_grpc.semantics.status import PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, Refusal

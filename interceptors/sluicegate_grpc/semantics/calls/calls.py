@@ -19,7 +19,7 @@ from sluicegate_grpc.semantics.calls.publishing import (
     unknown_id,
 )
 from sluicegate_grpc.semantics.calls.stream import Stream
-from sluicegate_grpc.semantics.contents import ReadContents
+from sluicegate_grpc.semantics.content_plan import ReadContents
 from sluicegate_grpc.semantics.fields import Values
 
 _PRODUCER = OperationKind.ATTACH_PRODUCER

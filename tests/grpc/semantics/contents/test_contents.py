@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.grpc.semantics.fields.test_fields import field
 
 from sluicegate.model import HeaderChange, Message, Method, Part, Role
-from sluicegate_grpc.semantics import contents
-from sluicegate_grpc.semantics.contents import CannotChangeError, ContentPlan, Contents
+from sluicegate_grpc.semantics import content_plan
+from sluicegate_grpc.semantics.content_plan import CannotChangeError, ContentPlan, Contents
 from sluicegate_grpc.semantics.fields import MAX_FIELDS
 
 FLAT = Method(Role.PUBLISH, topic=(1,), payload=(3,), headers=(7,), key=(10,), schema=(9,))
@@ -193,7 +193,7 @@ def test_what_cannot_be_read_says_so(data: bytes) -> None:
 
 
 def test_a_batch_is_read_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MAX_MESSAGES", 3)
+    monkeypatch.setattr(content_plan, "MAX_MESSAGES", 3)
     assert len(ContentPlan(BATCH).read(field(2, b"") * 3, (Part.HEADERS,)).messages) == 3
     found = ContentPlan(BATCH).read(field(2, b"") * 4, (Part.HEADERS,))
     assert found.unreadable == "more than 3 in one request, of which no more are read"

@@ -43,7 +43,7 @@ _Nodes: TypeAlias = Mapping[int, _Node]
 """By field number."""
 
 
-class _Found:
+class _Reading:
     """One message's parts, while its fields are walked over."""
 
     __slots__ = ("headers", "key", "left", "schema", "value")
@@ -123,11 +123,11 @@ class ContentPlan:
                 if len(messages) == MAX_MESSAGES:
                     why = f"more than {MAX_MESSAGES} in one request, of which no more are read"
                     return Contents([], why, MAX_FIELDS - left)
-                found = _Found(left)
-                found.look(data, begin, stop, nodes)
-                left = found.left
-                headers = tuple(found.headers.items())
-                messages.append(Message(headers, found.key, found.schema, found.value or b""))
+                reading = _Reading(left)
+                reading.look(data, begin, stop, nodes)
+                left = reading.left
+                headers = tuple(reading.headers.items())
+                messages.append(Message(headers, reading.key, reading.schema, reading.value or b""))
         except MalformedError:
             return Contents([], "they are malformed, or have too many fields", MAX_FIELDS)
         return Contents(messages, "", MAX_FIELDS - left)
