@@ -34,7 +34,7 @@ _CONSUMING = (
     "max_consumers_per_subscription",
     "write_only",
 )
-_NOT_APPLICABLE = ("inspect", "max_delivery_delay", "allow_topic_creation", "max_partitions")
+_NOT_APPLICABLE = ("inspect", "max_delivery_delay", "delay_header", "allow_topic_creation", "max_partitions")
 """Messages are not inspected, a map has no field for a delay that a producer asks for, and nothing says
 whether a topic exists that a producer attaches to."""
 
