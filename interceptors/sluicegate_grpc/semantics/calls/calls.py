@@ -26,6 +26,7 @@ _PRODUCER = OperationKind.ATTACH_PRODUCER
 _CONSUMER = OperationKind.ATTACH_CONSUMER
 _PUBLISH = OperationKind.PUBLISH
 _DELAY = Action.DELAY
+_REWRITE = Action.REWRITE
 
 
 class Calls:
@@ -111,7 +112,9 @@ class Calls:
         if decision is not None:
             if decision.action is _DELAY:
                 place.publishing = None  # it belongs to the delayed call from here on
-            elif not _passes(decision := allowed(decision)) and self._unconfirmed:
+            elif decision.action is _REWRITE:
+                decision = allowed(decision)
+            elif self._unconfirmed:
                 self._never_sent(op, caller, now_ns)
         return op, decision
 
@@ -150,7 +153,7 @@ class Calls:
                 decision = self.publish_again(op, caller, turn.now_ns, contents)
             return decision
         finally:
-            if not _passes(decision):
+            if decision is not None and decision.action is not _REWRITE:
                 self.abandon(op, caller, turn.now_ns)
 
     def abandon(self, op: Operation, caller: Caller, now_ns: int) -> None:
@@ -297,8 +300,3 @@ def _with_contents(gate: Gate, op: Operation, now_ns: int, contents: ReadContent
         return gate.publish(op, now_ns)
     finally:
         op.contents, op.unreadable = (), ""
-
-
-def _passes(decision: Decision | None) -> bool:
-    """Whether a publish may proceed, perhaps with other headers."""
-    return decision is None or decision.action is Action.REWRITE
