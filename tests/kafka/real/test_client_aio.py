@@ -18,7 +18,7 @@ from aiokafka.errors import (
 )
 from tests.kafka.real.conftest import NewFile, NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
-from tests.waiting import LONG_S
+from tests.waiting import LONG_S, until_so
 
 from sluicegate.client.open_policies import Policies
 from sluicegate.embedded import PolicyEngine
@@ -54,6 +54,9 @@ class Clients:
         consumer = AIOKafkaConsumer(topic, policies=policies, bootstrap_servers=self.bootstrap, **named)
         try:
             await consumer.start()
+            await until_so(
+                consumer.assignment
+            )  # stopped earlier, it may leak a connection that it just opens
             yield consumer
         finally:
             await consumer.stop()
@@ -205,7 +208,8 @@ async def test_used_after_stop_it_fails_as_the_original_and_takes_no_place(
     with PolicyEngine.from_file(file) as engine:
         for _ in range(2):
             async with clients.producer(engine) as producer, clients.consumer(engine, topic) as consumer:
-                await producer.send(topic, b"first")
+                await producer.send_and_wait(topic, b"first")
+                await asyncio.wait_for(consumer.getone(), LONG_S)
             with pytest.raises(ProducerClosed):
                 await producer.send(topic, b"late")
             with pytest.raises(ConsumerStoppedError):
