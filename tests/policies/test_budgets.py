@@ -101,3 +101,11 @@ def test_no_window_has_more_than_the_budget_allows(steps: list[tuple[bool, int, 
         for end_ns, messages in passed[index:]:
             total += messages
             assert total <= 20 + 20 * (end_ns - begin_ns) / SECOND_NS + 8
+
+
+def test_a_consume_quota_of_bytes_is_only_observed_where_that_is_said(lab: PolicyLab) -> None:
+    gate = lab.gate({EACH: 1_000, f"mode.{EACH}": "observe"})
+    assert gate.dispatch(delivery("a", nbytes=1_000), 0) is None
+
+    assert gate.dispatch(delivery("a"), 0) is None
+    assert lab.sink.decisions[-1].observed

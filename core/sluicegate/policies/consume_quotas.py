@@ -11,7 +11,7 @@ from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import hookimpl
 from sluicegate.model import EffectivePolicies, Operation, OperationKind, TopicName
-from sluicegate.policies.budget_limit import BudgetLimit
+from sluicegate.policies.quota_limit import QuotaLimit, all_principals, its_principal
 from sluicegate.policies.quotas import burst_seconds, share_name
 from sluicegate.policies.shares import MOST, Share, Shares
 
@@ -61,11 +61,11 @@ class ConsumeQuotas:
         checks: list[Check] = []
         if together := _quota(policies, TOGETHER):
             share = self._shares.get("of all", together, burst, context.now_ns)
-            limit = BudgetLimit(_DISPATCH, TOGETHER, policies, lambda op, now_ns: share, _everybody)
+            limit = QuotaLimit(TOGETHER, policies, lambda op, now_ns: share, all_principals, kind=_DISPATCH)
             checks += limit.checks()
         if each := _quota(policies, EACH):
             share_of = self._share_of_each(each, burst)
-            checks += BudgetLimit(_DISPATCH, EACH, policies, share_of, _principal).checks()
+            checks += QuotaLimit(EACH, policies, share_of, its_principal, kind=_DISPATCH).checks()
         return checks
 
     def _share_of_each(self, each: Quota, burst: float) -> Callable[[Operation, int], Share]:
@@ -86,11 +86,3 @@ class ConsumeQuotas:
 def _quota(policies: EffectivePolicies, names: tuple[str, str]) -> Quota | None:
     messages, nbytes = map(policies.number, names)
     return Quota(messages, nbytes) if messages or nbytes else None
-
-
-def _everybody(op: Operation) -> str:
-    return "all principals"
-
-
-def _principal(op: Operation) -> str:
-    return f"principal {op.principal}"

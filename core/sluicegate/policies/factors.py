@@ -76,7 +76,7 @@ class _FactorPart:
             if share is None:
                 continue
             if wait := share.ready(op, now_ns) if self._applies_to(op) else share.wait_outside(op, now_ns):
-                return reduced(share, op, f"{quota.who(op)} on topic {op.topic}", wait, now_ns)
+                return reduced(share, op, f"{quota.owner_of(op)} on topic {op.topic}", wait, now_ns)
         return None
 
     def charge(self, op: Operation, now_ns: int) -> None:

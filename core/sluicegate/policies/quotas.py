@@ -20,7 +20,7 @@ from sluicegate.engine.topic_context import TopicContext
 from sluicegate.hooks import hookimpl
 from sluicegate.model import ENFORCE, EffectivePolicies, Mode, Operation, TopicName, shortened
 from sluicegate.policies.factors import factor_checks
-from sluicegate.policies.quota_limit import TOGETHER, QuotaLimit
+from sluicegate.policies.quota_limit import TOGETHER, QuotaLimit, all_principals, its_principal
 from sluicegate.policies.rate import BURST_SECONDS, DEFAULT_BURST_SECONDS
 from sluicegate.policies.shares import MOST, Share, Shares
 
@@ -108,12 +108,16 @@ class PrincipalQuotas:
         together = Quota(messages, nbytes)
         share = self._share("of all", together, part, policies, state.context, state.now_ns)
         if share is not None:
-            limits.append(QuotaLimit(TOGETHER, part.mask, policies, lambda op, now_ns: share, mode))
+            limits.append(
+                QuotaLimit(
+                    TOGETHER, policies, lambda op, now_ns: share, all_principals, mask=part.mask, mode=mode
+                )
+            )
         part = _part(EACH, policies, mode)
         if any(part.mask) and _has_quotas(EACH, policies, state.context):
             known = self._known.setdefault(part, OrderedDict())
             share_of = partial(self._share_of, known, part, policies, state.context)
-            limits.append(QuotaLimit(EACH, part.mask, policies, share_of, mode))
+            limits.append(QuotaLimit(EACH, policies, share_of, its_principal, mask=part.mask, mode=mode))
         return limits
 
     def _share_of(

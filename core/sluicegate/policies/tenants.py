@@ -9,7 +9,7 @@ from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import hookimpl
 from sluicegate.model import EffectivePolicies, Operation, OperationKind, TopicName
-from sluicegate.policies.budget_limit import BudgetLimit
+from sluicegate.policies.quota_limit import QuotaLimit
 from sluicegate.policies.quotas import burst_seconds
 from sluicegate.policies.shares import Share, Shares
 
@@ -44,7 +44,7 @@ class TenantQuotas:
 
 def _limit(
     kind: OperationKind, tenant: TenantQuota, topic: TopicName, policies: EffectivePolicies, share: Share
-) -> BudgetLimit:
+) -> QuotaLimit:
     """A tenant's limit on one topic: for everybody if its namespace is the tenant's, else its principals."""
     is_its_principal = name_matcher(tenant.principals)
     is_its_topic = name_matcher(tenant.namespaces)(topic.namespace)
@@ -52,4 +52,4 @@ def _limit(
     def share_of(op: Operation, now_ns: int) -> Share | None:
         return share if is_its_topic or is_its_principal(op.principal) else None
 
-    return BudgetLimit(kind, _NAMES, policies, share_of, lambda op: f"tenant {tenant.name}")
+    return QuotaLimit(_NAMES, policies, share_of, lambda op: f"tenant {tenant.name}", kind=kind)
