@@ -1,6 +1,8 @@
 """The policies of a process's clients: one engine for all that name the same file or gateway."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -76,6 +78,15 @@ class OpenPolicies:
                 shared = _ENGINES.by_name[name] = _Shared(_new_engine(*name))
             shared.users += 1
             return shared.engine
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        """Close them if what opens the client of the library raises."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End an engine that was opened for this client, once no other client uses it; idempotent."""

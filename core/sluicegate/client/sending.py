@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from time import monotonic_ns
-from typing import Any, Final
+from typing import Any
 
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
@@ -18,17 +17,6 @@ from sluicegate.model import (
     OperationKind,
 )
 from sluicegate.sessions.work import Turn, Work
-
-
-class Pass(Enum):
-    """What becomes of a message that need not wait."""
-
-    SEND = "send"
-    DROP = "drop"
-    """It is discarded, as `on_limit: drop` says; its sender wants no answer."""
-
-
-SEND: Final = Pass.SEND
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +85,7 @@ class Publisher:
         messages: int = 1,
         largest: int | None = None,
         delay_ms: int = 0,
-    ) -> Pass | HeldMessage | HeaderChange:
+    ) -> HeldMessage | HeaderChange | None:
         """Decide one message or one batch.
 
         :param nbytes: bytes of payload: keys, values and headers.
@@ -106,7 +94,8 @@ class Publisher:
         :param messages: how many messages these are.
         :param largest: bytes of the largest message; all together if it is not known.
         :param delay_ms: the delivery delay that the application asks for.
-        :return: what becomes of it, the message that has to wait, or what changes in its headers.
+        :return: what changes in its headers, or the message that has to wait; None if it is discarded, as
+            `on_limit: drop` says: its sender wants no answer.
         :raises RefusedError: if it is refused.
         """
         # <hot> Runs for every message.
@@ -126,7 +115,7 @@ class Publisher:
                 self._read(op, contents)
             decision = gate.publish(op, now_ns)
             if decision is None:
-                return SEND
+                return UNCHANGED
             return self._settle(op, decision)
 
     def delay(self) -> tuple[int, str]:
@@ -148,13 +137,13 @@ class Publisher:
         op.contents = () if contents is None else [self._describe(*parts) for parts in contents]
         op.unreadable = "they were batched by the application" if contents is None else ""
 
-    def _settle(self, op: Operation, decision: Decision) -> Pass | HeldMessage | HeaderChange:
+    def _settle(self, op: Operation, decision: Decision) -> HeldMessage | HeaderChange | None:
         action = decision.action
         if action is Action.DELAY:
             self._op = self._operation()  # the other one keeps its place in the queue until it passes
             return HeldMessage(self._client, op, decision)
         if action is Action.DROP:
-            return Pass.DROP
+            return None
         if action is Action.REWRITE:
-            return SEND if decision.headers is UNCHANGED else decision.headers
+            return decision.headers
         raise RefusedError(decision)

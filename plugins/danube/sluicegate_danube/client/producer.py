@@ -1,18 +1,18 @@
 """danube-client's producer with the policies in its process."""
 
 from time import monotonic_ns
-from typing import Any, TypeAlias
+from typing import Any
 
 import danube
 
 from sluicegate.client.aio import finish
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
-from sluicegate.client.sending import HeldMessage, Pass, Publisher
-from sluicegate.model import UNCHANGED, HeaderChange, Message, OperationKind
+from sluicegate.client.sending import HeldMessage, Publisher
+from sluicegate.client.text_headers import TextHeaders, changed, message_of
+from sluicegate.model import UNCHANGED, HeaderChange, OperationKind
 from sluicegate_danube.client.exceptions import error
 
-Attributes: TypeAlias = dict[str, str] | None
 _DROPPED = 0
 """What `send` returns for a message that was dropped, as `on_limit: drop` says."""
 
@@ -36,7 +36,7 @@ class Producer(danube.Producer):  # type: ignore[misc]  # danube-client has no t
         except RefusedError as refused:
             raise error(refused) from refused
         reliable = self._dispatch_strategy is danube.DispatchStrategy.RELIABLE
-        self._publisher = Publisher(policed, topic, _message_of, reliable=reliable)
+        self._publisher = Publisher(policed, topic, message_of, reliable=reliable)
         try:
             await super().create()
         except BaseException:
@@ -51,7 +51,9 @@ class Producer(danube.Producer):  # type: ignore[misc]  # danube-client has no t
         change = await self._change(data, attributes)
         if change is None:
             return _DROPPED
-        return await super().send(data, _changed(attributes, change))  # type: ignore[no-any-return]
+        if change is not UNCHANGED:
+            attributes = changed(attributes, change)
+        return await super().send(data, attributes)  # type: ignore[no-any-return]
 
     async def send_with_key(self, data: bytes, attributes: dict[str, str] | None, routing_key: str) -> int:
         """Send a message with a key, as the original, once the policies let it pass.
@@ -61,7 +63,9 @@ class Producer(danube.Producer):  # type: ignore[misc]  # danube-client has no t
         change = await self._change(data, attributes, routing_key)
         if change is None:
             return _DROPPED
-        return await super().send_with_key(data, _changed(attributes, change), routing_key)  # type: ignore[no-any-return]
+        if change is not UNCHANGED:
+            attributes = changed(attributes, change)
+        return await super().send_with_key(data, attributes, routing_key)  # type: ignore[no-any-return]
 
     async def close(self) -> None:
         """Close it, as the original; its place is free then."""
@@ -71,35 +75,21 @@ class Producer(danube.Producer):  # type: ignore[misc]  # danube-client has no t
             self.policed.end(monotonic_ns())
 
     async def _change(
-        self, data: bytes, attributes: Attributes, routing_key: str | None = None
+        self, data: bytes, attributes: TextHeaders, routing_key: str | None = None
     ) -> HeaderChange | None:
         """Wait until a message may be sent: what changes in its attributes, or None if it is dropped."""
         try:
             contents = ((attributes, routing_key, data),)
-            decided = self._publisher.send(len(data), monotonic_ns(), contents)
-            if isinstance(decided, HeldMessage):
-                return await finish(self.policed.engine, decided.waiting)
+            change = self._publisher.send(len(data), monotonic_ns(), contents)
+            if isinstance(change, HeldMessage):
+                return await finish(self.policed.engine, change.waiting)
         except RefusedError as refused:
             raise error(refused) from refused
-        if isinstance(decided, HeaderChange):
-            return decided
-        return None if decided is Pass.DROP else UNCHANGED
+        return change
 
     def _detach(self) -> None:
         with self.policed.engine.lock:
             self.policed.detach(monotonic_ns())
-
-
-def _message_of(attributes: Attributes, routing_key: str | None, data: bytes) -> Message:
-    headers = tuple((name, content.encode()) for name, content in (attributes or {}).items())
-    return Message(headers, routing_key.encode() if routing_key is not None else None, "", data)
-
-
-def _changed(attributes: Attributes, change: HeaderChange) -> Attributes:
-    if change is UNCHANGED:
-        return attributes
-    kept = {name: content for name, content in (attributes or {}).items() if name not in change.remove}
-    return {**kept, **{name: content.decode() for name, content in change.set.items()}}
 
 
 class ProducerBuilder(danube.ProducerBuilder):  # type: ignore[misc]  # danube-client has no types

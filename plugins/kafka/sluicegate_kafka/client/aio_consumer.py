@@ -35,11 +35,8 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
     def __init__(self, *topics: str, policies: Policies, broker: str | None = None, **options: Any) -> None:
         self._closed = True  # the original's destructor looks at it, even if this constructor fails
         self._open_policies = OpenPolicies(policies, "kafka", broker)
-        try:
+        with self._open_policies.closed_on_error():
             super().__init__(*topics, **options)
-        except BaseException:
-            self._open_policies.close()
-            raise
         user = options.get("sasl_plain_username")
         self._policed = PolicedClient(
             self._open_policies.engine,

@@ -12,7 +12,7 @@ from sluicegate.client.aio import finish
 from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
-from sluicegate.client.sending import SEND, HeldMessage, Pass, Publisher
+from sluicegate.client.sending import HeldMessage, Publisher
 from sluicegate.model import ANONYMOUS, UNCHANGED, HeaderChange, OperationKind
 from sluicegate_kafka.client.aio_errors import publish_error
 from sluicegate_kafka.client.described import message_of
@@ -35,11 +35,8 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
         self._open_policies = OpenPolicies(policies, "kafka", broker)
         self._key_to_bytes = options.pop("key_serializer", None)
         self._value_to_bytes = options.pop("value_serializer", None)
-        try:
+        with self._open_policies.closed_on_error():
             super().__init__(**options)
-        except BaseException:
-            self._open_policies.close()
-            raise
         user = options.get("sasl_plain_username")
         principal = f"User:{user}" if user else ANONYMOUS
         self._policed = PolicedClient(
@@ -74,9 +71,9 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
             nbytes += sum(len(name) + len(content or b"") for name, content in headers)
         try:
             publisher = self._publishers.get(topic) or await self._publisher(topic)
-            decided = publisher.send(nbytes, monotonic_ns(), ((headers, key_bytes, value_bytes),))
-            if decided is not SEND:
-                change = await self._change(decided)
+            change = publisher.send(nbytes, monotonic_ns(), ((headers, key_bytes, value_bytes),))
+            if change is not UNCHANGED:
+                change = await self._settled(change)
                 if change is None:
                     return _dropped()
                 if change is not UNCHANGED:
@@ -90,7 +87,7 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
         nbytes, messages = batch.size(), batch.record_count()
         try:
             publisher = self._publishers.get(topic) or await self._publisher(topic)
-            if await self._change(publisher.send(nbytes, monotonic_ns(), None, messages)) is None:
+            if await self._settled(publisher.send(nbytes, monotonic_ns(), None, messages)) is None:
                 return _dropped()
         except RefusedError as refused:
             raise publish_error(refused) from refused
@@ -110,13 +107,11 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
             self._policed.end(monotonic_ns())
             self._open_policies.close()
 
-    async def _change(self, decided: Pass | HeldMessage | HeaderChange) -> HeaderChange | None:
-        """Wait until a message may be sent: what changes in its headers, or None if it is dropped."""
-        if isinstance(decided, HeldMessage):
-            return await finish(self._policed.engine, decided.waiting)
-        if isinstance(decided, HeaderChange):
-            return decided
-        return None if decided is Pass.DROP else UNCHANGED
+    async def _settled(self, change: HeldMessage | HeaderChange | None) -> HeaderChange | None:
+        """What changes in the headers of a message, once it may be sent; None if it is dropped."""
+        if isinstance(change, HeldMessage):
+            return await finish(self._policed.engine, change.waiting)
+        return change
 
     async def _publisher(self, topic: str) -> Publisher:
         """Attach as a producer of a topic."""

@@ -1,7 +1,7 @@
 """What policies read of a message that a client's library is given."""
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sluicegate.model import HeaderChange, Message
 from sluicegate_kafka.codec.message_reading import schema_of
@@ -19,8 +19,8 @@ def message_of(headers: Headers, key: Text, value: Text) -> Message:
 
 def changed(headers: Headers, change: HeaderChange) -> list[tuple[str, Text]]:
     """The headers of a message after a change."""
-    kept = (pair for pair in pairs_of(headers) if pair[0] not in change.remove and pair[0] not in change.set)
-    return [*kept, *change.set.items()]
+    pairs: tuple[tuple[str, Any], ...] = tuple(pairs_of(headers))
+    return list(change.apply(pairs))
 
 
 def pairs_of(headers: Headers) -> Iterable[tuple[str, Text]]:

@@ -34,11 +34,8 @@ class AIOProducer(aio.AIOProducer):
         **options: Any,
     ) -> None:
         self._open_policies = OpenPolicies(policies, "kafka", broker)
-        try:
+        with self._open_policies.closed_on_error():
             super().__init__(producer_conf, *args, **options)
-        except BaseException:
-            self._open_policies.close()
-            raise
         self._policed = policed_of(self._open_policies.engine, producer_conf)
         self._publishers: dict[str, Publisher] = {}
 

@@ -39,11 +39,8 @@ class Consumer(confluent_kafka.Consumer):
         # librdkafka would store the offset of a message that is withheld.
         self._stores = str(settings.get(_AUTO_STORE, True)).lower() != "false"
         self._open_policies = OpenPolicies(policies, "kafka", broker)
-        try:
+        with self._open_policies.closed_on_error():
             super().__init__(settings | {_AUTO_STORE: False})
-        except BaseException:
-            self._open_policies.close()
-            raise
         self._group = str(settings.get("group.id", ""))
         self._policed = PolicedClient(
             self._open_policies.engine,

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import Engine, PolicedClient
 from sluicegate.client.refused import RefusedError
-from sluicegate.client.sending import SEND, HeldMessage, Publisher
+from sluicegate.client.sending import HeldMessage, Publisher
 from sluicegate.client.sync import ClosedError, finish
 from sluicegate.model import UNCHANGED, HeaderChange, OperationKind
 from sluicegate_kafka.client.described import Text, changed, message_of, pairs_of
@@ -34,11 +34,8 @@ class Producer(confluent_kafka.Producer):
 
     def __init__(self, *args: Any, policies: Policies, broker: str | None = None, **options: Any) -> None:
         self._open_policies = OpenPolicies(policies, "kafka", broker)
-        try:
+        with self._open_policies.closed_on_error():
             super().__init__(*args, **options)
-        except BaseException:
-            self._open_policies.close()
-            raise
         settings = settings_of(args, options)
         self._policed = policed_of(self._open_policies.engine, settings)
         acks = settings.get("acks", settings.get("request.required.acks", "all"))
@@ -109,12 +106,10 @@ class Producer(confluent_kafka.Producer):
         """
         try:
             publisher = self._publishers.get(topic) or self._publisher(topic)
-            decided = publisher.send(nbytes, monotonic_ns(), contents, messages, largest)
-            if decided is SEND:
-                return UNCHANGED
-            if isinstance(decided, HeldMessage):
-                return finish(self._policed.engine, decided.waiting, self._is_closed)
-            return decided if isinstance(decided, HeaderChange) else None
+            change = publisher.send(nbytes, monotonic_ns(), contents, messages, largest)
+            if isinstance(change, HeldMessage):
+                return finish(self._policed.engine, change.waiting, self._is_closed)
+            return change
         except RefusedError as refused:
             raise publish_error(refused) from refused
         except ClosedError as error:

@@ -16,17 +16,15 @@ from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import HeldMessage
-from sluicegate.model import ANONYMOUS, UNCHANGED, HeaderChange, OperationKind
+from sluicegate.client.text_headers import changed
+from sluicegate.model import ANONYMOUS, UNCHANGED, OperationKind
 from sluicegate_pulsar.client.exceptions import aio_error
 from sluicegate_pulsar.client.incoming import Incoming
-from sluicegate_pulsar.client.outgoing import Outgoing, changed
+from sluicegate_pulsar.client.opened import SEND_TIMEOUT_MS, Opened
+from sluicegate_pulsar.client.outgoing import Outgoing
 from sluicegate_pulsar.names import topic_name
 
 __all__ = ["Client", "Consumer", "Producer", "Reader"]
-
-_MS = 1_000_000
-_TIMEOUT_MS = 30_000
-"""The client's `send_timeout_millis` if unset."""
 
 
 class Producer(original_aio.Producer):  # type: ignore[misc]  # pulsar-client has no types
@@ -64,7 +62,7 @@ class Producer(original_aio.Producer):  # type: ignore[misc]  # pulsar-client ha
             times = self._outgoing.times(asked, properties)
             if isinstance(decided, HeldMessage):
                 decided = await finish(self._outgoing.policed.engine, decided.waiting)
-            if isinstance(decided, HeaderChange) and decided is not UNCHANGED:
+            if decided is not None and decided is not UNCHANGED:
                 properties = changed(properties, decided)
         except RefusedError as refused:
             raise aio_error(refused) from refused
@@ -181,22 +179,17 @@ class Client(original_aio.Client):  # type: ignore[misc]  # pulsar-client has no
         **options: Any,
     ) -> None:
         self._open_policies = OpenPolicies(policies, "pulsar", broker)
-        try:
+        with self._open_policies.closed_on_error():
             super().__init__(*args, **options)
-        except BaseException:
-            self._open_policies.close()
-            raise
-        self._principal = principal
-        self._all_policed: list[PolicedClient] = []
-        """Its open producers and consumers."""
+        self._opened = Opened(self._open_policies, principal)
 
     async def create_producer(self, topic: str, *args: Any, **options: Any) -> Producer:
         """Open a producer, as the original, once there is a place on its topic.
 
         :raises pulsar.asyncio.PulsarException: if there is none.
         """
-        patience_ms = options.get("send_timeout_millis", _TIMEOUT_MS)
-        policed = self._policed(options.get("producer_name") or "", patience_ms)
+        patience_ms = options.get("send_timeout_millis", SEND_TIMEOUT_MS)
+        policed = self._opened.new(options.get("producer_name"), patience_ms)
         full = topic_name(topic).full
         try:
             await self._attach(policed, OperationKind.ATTACH_PRODUCER, full)
@@ -210,7 +203,7 @@ class Client(original_aio.Client):  # type: ignore[misc]  # pulsar-client has no
 
         :raises pulsar.asyncio.PulsarException: if there is none.
         """
-        policed = self._policed(options.get("consumer_name") or "", None)
+        policed = self._opened.new(options.get("consumer_name"))
         topics = [topic] if isinstance(topic, str) else topic
         is_pattern = options.get("is_pattern_topic", False)
         try:
@@ -228,7 +221,7 @@ class Client(original_aio.Client):  # type: ignore[misc]  # pulsar-client has no
 
         :raises pulsar.asyncio.PulsarException: if there is none.
         """
-        policed = self._policed(options.get("reader_name") or "", None)
+        policed = self._opened.new(options.get("reader_name"))
         try:
             await self._attach(policed, OperationKind.ATTACH_CONSUMER, topic_name(topic).full)
             return Reader(await super().create_reader(topic, *args, **options), policed)
@@ -241,15 +234,7 @@ class Client(original_aio.Client):  # type: ignore[misc]  # pulsar-client has no
         try:
             await super().close()
         finally:
-            for policed in self._all_policed:
-                policed.end(monotonic_ns())  # the original closes its producers and consumers by itself
-            self._open_policies.close()
-
-    def _policed(self, name: str, patience_ms: int | None) -> PolicedClient:
-        patience_ns = patience_ms * _MS if patience_ms else None
-        policed = PolicedClient(self._open_policies.engine, self._principal, name, patience_ns)
-        self._all_policed = [each for each in self._all_policed if not each.is_ended] + [policed]
-        return policed
+            self._opened.close()
 
     @staticmethod
     async def _attach(

@@ -1,6 +1,6 @@
 """What the policies make of a message of the Python client, whichever way it waits."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from time import monotonic_ns
 from typing import Any, TypeAlias
@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import pulsar
 
 from sluicegate.client.policed_client import PolicedClient
-from sluicegate.client.sending import HeldMessage, Pass, Publisher
+from sluicegate.client.sending import HeldMessage, Publisher
+from sluicegate.client.text_headers import TextHeaders, message_of
 from sluicegate.engine.delivery_time import delivery_by_header
 from sluicegate.model import HeaderChange, Message
 
 Times: TypeAlias = tuple[int | None, timedelta | None]
 """`deliver_at` and `deliver_after`."""
-Properties: TypeAlias = Mapping[str, str] | None
 
 _MS = timedelta(milliseconds=1)
 _NOW: Times = (None, None)
@@ -30,13 +30,13 @@ class Outgoing:
 
     def __init__(self, policed: PolicedClient, topic: str, schema: pulsar.schema.Schema) -> None:
         self.policed = policed
-        self._publisher = Publisher(policed, topic, _message_of)
+        self._publisher = Publisher(policed, topic, message_of)
         self._encode: Callable[[Any], bytes] = schema.encode
         self._takes_bytes = type(schema) is pulsar.schema.BytesSchema
 
     def decide(
-        self, content: Any, times: Times, properties: Properties, partition_key: str | None
-    ) -> tuple[bytes | None, Pass | HeldMessage | HeaderChange]:
+        self, content: Any, times: Times, properties: TextHeaders, partition_key: str | None
+    ) -> tuple[bytes | None, HeldMessage | HeaderChange | None]:
         """Decide a message.
 
         :param content: as the application gives it; None for a null value.
@@ -65,7 +65,7 @@ class Outgoing:
             asked_ms = max(0, deliver_at - self.policed.engine.wall_ms(now_ns))
         return data, self._publisher.send(nbytes, now_ns, contents, delay_ms=asked_ms)
 
-    def times(self, asked: Times, properties: Properties) -> Times:
+    def times(self, asked: Times, properties: TextHeaders) -> Times:
         """When a message is to be delivered: by the topic's policies, else as its application asks."""
         fixed_ms, header = self._publisher.delay()
         if fixed_ms:
@@ -73,12 +73,6 @@ class Outgoing:
         if header and properties and header in properties:
             return _times_by(properties[header]) or asked
         return asked
-
-
-def changed(properties: Properties, change: HeaderChange) -> dict[str, str]:
-    """The properties of a message after a change."""
-    kept = {name: content for name, content in (properties or {}).items() if name not in change.remove}
-    return {**kept, **{name: content.decode() for name, content in change.set.items()}}
 
 
 def _times_by(content: str) -> Times | None:
@@ -90,8 +84,3 @@ def _times_by(content: str) -> Times | None:
     if when is None:
         return None
     return (None, timedelta(milliseconds=when.ms)) if when.is_delay else (when.ms, None)
-
-
-def _message_of(properties: Properties, partition_key: str | None, data: bytes | None) -> Message:
-    headers = tuple((name, content.encode()) for name, content in (properties or {}).items())
-    return Message(headers, partition_key.encode() if partition_key is not None else None, "", data or b"")

@@ -10,11 +10,12 @@ import pulsar
 
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
-from sluicegate.client.sending import SEND, HeldMessage
+from sluicegate.client.sending import HeldMessage
 from sluicegate.client.sync import ClosedError, finish
-from sluicegate.model import UNCHANGED, HeaderChange
+from sluicegate.client.text_headers import TextHeaders, changed
+from sluicegate.model import UNCHANGED
 from sluicegate_pulsar.client.exceptions import error
-from sluicegate_pulsar.client.outgoing import Outgoing, Properties, Times, changed
+from sluicegate_pulsar.client.outgoing import Outgoing, Times
 
 
 class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no types
@@ -108,18 +109,17 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
             self._outgoing.policed.end(monotonic_ns())
 
     def _admitted(
-        self, content: Any, properties: Properties, partition_key: str | None, times: Times
-    ) -> tuple[bytes | None, Properties, Times]:
+        self, content: Any, properties: TextHeaders, partition_key: str | None, times: Times
+    ) -> tuple[bytes | None, TextHeaders, Times]:
         """Wait until a message may be sent: its payload and properties, and when it is to be delivered."""
         policed = self._outgoing.policed
         asked = properties
         try:
             data, decided = self._outgoing.decide(content, times, properties, partition_key)
-            if decided is not SEND:
-                if isinstance(decided, HeldMessage):
-                    decided = finish(policed.engine, decided.waiting, self._is_closed)
-                if isinstance(decided, HeaderChange) and decided is not UNCHANGED:
-                    properties = changed(properties, decided)
+            if isinstance(decided, HeldMessage):
+                decided = finish(policed.engine, decided.waiting, self._is_closed)
+            if decided is not None and decided is not UNCHANGED:
+                properties = changed(properties, decided)
         except RefusedError as refused:
             raise error(refused) from refused
         except ClosedError as closed:
