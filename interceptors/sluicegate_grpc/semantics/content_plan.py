@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate.model import HeaderChange, Message, Method, Part, Path
-from sluicegate_grpc.semantics.fields import LENGTH, MAX_FIELDS, MalformedError, varint, walk
+from sluicegate_grpc.semantics.fields import LENGTH, MAX_FIELDS, MalformedError, occurrences, varint, walk
 
 MAX_MESSAGES: Final = 20_000
 """Messages of one request that are read."""
@@ -156,9 +156,7 @@ class ContentPlan:
         if not self._batch:
             yield 0, len(data)
             return
-        for tag, _, value, after in walk(data, 0, len(data)):
-            if tag == self._batch << 3 | LENGTH:
-                yield value, after
+        yield from occurrences(data, 0, len(data), self._batch << 3 | LENGTH)
 
 
 def _tree(paths: list[tuple[Path, Part]]) -> _Nodes:

@@ -243,15 +243,14 @@ class Tail:
 
 
 def occurrences(data: Data, at: int, stop: int, tag: int) -> Iterator[tuple[int, int]]:
-    """Where the values of a repeated field stand in a message that was read without a mistake.
+    """Where the values of a repeated field stand in a message.
 
     :param tag: number and wire type of the field.
+    :raises MalformedError: if it is no message.
     """
-    while at < stop:
-        here, at = _tag(data, at, stop)
-        begin, at = _extent(data, here & 7, at, stop)
+    for here, _, begin, after in walk(data, at, stop):
         if here == tag:
-            yield begin, at
+            yield begin, after
 
 
 def walk(data: Data, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:

@@ -4,26 +4,24 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from google_crc32c import value as crc32c
-
 from sluicegate_kafka.codec.message_reading import Headers, read_fields, read_headers
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.record_walk import HEADER, LOOK, Slice, misfit
 from sluicegate_kafka.codec.records import (
     BATCH_OVERHEAD,
     COMPRESSION_MASK,
+    LENGTH_AT,
     LOG_OVERHEAD,
     SMALLEST_RECORD,
     Batch,
     read_varint,
+    write_checksum,
 )
 from sluicegate_kafka.codec.slices import Slices, guarded_slices
 
 _CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 """By pyarrow's names; its snappy is a raw block, which all clients read."""
-_LENGTH_AT, _CRC_AT, _COVERED_AT = 8, 17, 21
 _pack_i32 = struct.Struct(">i").pack_into
-_pack_u32 = struct.Struct(">I").pack_into
 
 
 @guarded_slices
@@ -73,8 +71,8 @@ def rebuilt(frame: bytes, batch: Batch, records: bytes) -> bytes:
 
         records = pyarrow.compress(records, codec=_CODECS[codec], asbytes=True)
     new = bytearray(frame[batch.offset : batch.offset + BATCH_OVERHEAD]) + records
-    _pack_i32(new, _LENGTH_AT, len(new) - LOG_OVERHEAD)
-    _pack_u32(new, _CRC_AT, crc32c(bytes(memoryview(new)[_COVERED_AT:])))
+    _pack_i32(new, LENGTH_AT, len(new) - LOG_OVERHEAD)
+    write_checksum(new, 0, len(new))
     return bytes(new)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from google_crc32c import value as crc32c
+
 from sluicegate_kafka.codec.errors import ProtocolError
 
 Bytes: TypeAlias = bytes | bytearray
@@ -22,7 +24,12 @@ MAX_HEADERS: Final = 1_000
 """Headers of one record that are added up."""
 LOG_OVERHEAD = 12
 """Base offset and length: what the length field does not count."""
+LENGTH_AT: Final = 8
+"""Where the length of a batch stands in its header (KIP-98)."""
 _MAGIC_AT = 16
+CRC_AT: Final = 17
+_COVERED_AT = 21
+"""Where that begins which the checksum covers, up to the end of the batch."""
 MAGIC: Final = 2
 _VARINT_FLAG = 0x80
 _MAX_VARLONG_BYTES = 10
@@ -48,12 +55,24 @@ class Batch(NamedTuple):
     magic: int
 
 
+_pack_u32 = struct.Struct(">I").pack_into
 _make = partial(tuple.__new__, Batch)  # half the time of a call with seven arguments
 
 
 def batch_payload_size(batch: Batch) -> int:
     """Bytes of a batch's records as they stand, compressed or not."""
     return max(0, batch.size - BATCH_OVERHEAD) if batch.magic == MAGIC else batch.size
+
+
+def write_checksum(buffer: bytearray, start: int, end: int) -> None:
+    """Write the checksum of a batch that was changed.
+
+    :param buffer: what holds the batch.
+    :param start: its first byte.
+    :param end: the offset after it.
+    """
+    covered = bytes(memoryview(buffer)[start + _COVERED_AT : end])  # google-crc32c accepts no memory views
+    _pack_u32(buffer, start + CRC_AT, crc32c(covered))
 
 
 def walk_batches(buffer: bytes, start: int, end: int, most: int = sys.maxsize) -> list[Batch]:

@@ -14,26 +14,21 @@ changes its epoch only between transactions, and would send again for ever.
 
 from struct import Struct
 
-from google_crc32c import value as crc32c
-
 from sluicegate.model import Action, Decision, Outcome, Reason
 from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.produce_requests import ProduceRequest, ProduceTopic, scan_produce
+from sluicegate_kafka.codec.records import CRC_AT, LENGTH_AT, LOG_OVERHEAD, write_checksum
 
 Key = tuple[int, str, int]
 """Producer id, topic, partition."""
 
-# The fields of a batch header (KIP-98): CRC at 17, then what it covers from 21, producer epoch at 51.
-_CRC_AT = 17
-_COVERED_AT = 21
+# Fields of a batch header (KIP-98).
 _ATTRIBUTES_AT = 22
 _TRANSACTIONAL = 0x10
 _EPOCH_AT = 51
 _SEQUENCE_AT = 53
-_SIZE_AT = 8
 _numbers = Struct(">hii").unpack_from
 """Producer epoch, base sequence, record count."""
-_u32 = Struct(">I").pack_into
 _i32 = Struct(">i").pack_into
 _size = Struct(">i").unpack_from
 _checksum = Struct(">I").unpack_from
@@ -104,7 +99,7 @@ class Sequences:
             gap = self._gap(key, epoch, sequence, renumbers=renumbers)
             if gap.expected == sequence:
                 gap.missing += count
-                checksum = _checksum(topic.frame, start + _CRC_AT)[0]
+                checksum = _checksum(topic.frame, start + CRC_AT)[0]
                 gap.refused = (*gap.refused[1 - _RETRIES_KNOWN :], (sequence, checksum, decision))
 
     def postponed(self, topic: ProduceTopic) -> None:
@@ -124,7 +119,7 @@ class Sequences:
             gap = self.gaps.get(key)
             if gap is None or gap.epoch != epoch or gap.expected == sequence:
                 continue
-            checksum = _checksum(topic.frame, start + _CRC_AT)[0]
+            checksum = _checksum(topic.frame, start + CRC_AT)[0]
             for refused, of, decision in gap.refused:
                 if refused == sequence and of == checksum:
                     return decision
@@ -160,7 +155,7 @@ class Sequences:
         copy: bytearray | None = None
         for topic in request.topics:
             for key, epoch, sequence, _, start in _batches(topic):
-                number = self._number(key, epoch, sequence, _checksum(frame, start + _CRC_AT)[0])
+                number = self._number(key, epoch, sequence, _checksum(frame, start + CRC_AT)[0])
                 if number != sequence:
                     copy = copy if copy is not None else bytearray(memoryview(frame)[begin : head.end])
                     _renumber(copy, start - begin, number)
@@ -224,5 +219,4 @@ def _batches(topic: ProduceTopic) -> list[tuple[Key, int, int, int, int]]:
 def _renumber(copy: bytearray, start: int, sequence: int) -> None:
     """Write a batch's sequence number and the checksum that covers it."""
     _i32(copy, start + _SEQUENCE_AT, sequence)
-    end = start + 12 + _size(copy, start + _SIZE_AT)[0]
-    _u32(copy, start + _CRC_AT, crc32c(bytes(memoryview(copy)[start + _COVERED_AT : end])))
+    write_checksum(copy, start, start + LOG_OVERHEAD + _size(copy, start + LENGTH_AT)[0])
