@@ -25,7 +25,7 @@ class _Shared:
 class _Engines:
     """The engines that this process has opened by name.
 
-    Two clients of one process share each limit, so they have to share its engine, whoever opened it.
+    All clients of a process count towards the same limits, so they use the same engine.
     """
 
     by_name: dict[tuple[str, str | None], _Shared] = field(default_factory=dict)

@@ -173,7 +173,7 @@ class SharedStore(PolicyStore):
 
     def _finish(self, writing: Coroutine[Any, Any, int]) -> int:
         version = self._run(writing, _WRITING_S)
-        # The replica follows by a watch, which may lag behind: whoever has written reads the change next.
+        # A watch updates the replica, and may lag. The writer must read its own change next, so it waits.
         self._open_replica.wait_for_version(version, self._timeout_s)
         return version
 

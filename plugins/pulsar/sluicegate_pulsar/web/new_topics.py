@@ -1,7 +1,7 @@
-"""Topics that administrators create: refused where policies do not allow them, passed to the broker else.
+"""Topics that administrators create: refused where policies forbid them, otherwise passed to the broker.
 
-Who asks is the broker's to find out, so that nobody is exempt here, and a policy for some principals only
-does not apply. The gateway's log has the refusals.
+Only the broker authenticates the caller. So nobody is exempt here, and a policy for some principals does not
+apply. The gateway's log has the refusals.
 """
 
 import json
