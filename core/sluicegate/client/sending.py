@@ -46,6 +46,7 @@ class Publisher:
         "_client",
         "_compiled",
         "_delay",
+        "_delay_changes",
         "_describe",
         "_exempt",
         "_gates",
@@ -66,8 +67,9 @@ class Publisher:
         self._exempt = False
         """Whether the principal is exempt, as of `_changes` of the policies."""
         self._compiled = self._gates.live
-        self._delay: tuple[int, int, str] = -1, 0, ""
-        """Of a change of the policies: fixed delay in ms, and the header that says when to deliver."""
+        self._delay = 0, ""
+        """Fixed delay in ms, and the header that says when to deliver, as of a change of the policies."""
+        self._delay_changes = -1
         self._reliable = reliable
         self.topic = topic
         self._op = self._operation()
@@ -124,13 +126,13 @@ class Publisher:
         :return: the delay in ms that all of them get, 0 for none; and the header in which each says its own,
             empty for none.
         """
-        if self._delay[0] != self._gates.changes:
+        if self._delay_changes != self._gates.changes:
             with self._lock:
-                changes = self._gates.changes
+                self._delay_changes = self._gates.changes
                 gate = self._gates.get(self.topic, self._exempt, monotonic_ns())
             fixed_ms = 0 if gate.delay is None else gate.delay.fixed_ms
-            self._delay = changes, fixed_ms, "" if gate.header_delay is None else gate.header_delay.header
-        return self._delay[1:]
+            self._delay = fixed_ms, "" if gate.header_delay is None else gate.header_delay.header
+        return self._delay
 
     def _read(self, op: Operation, contents: Sequence[tuple[Any, ...]] | None) -> None:
         """Set what policies read."""

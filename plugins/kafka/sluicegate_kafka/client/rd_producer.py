@@ -62,9 +62,9 @@ class Producer(confluent_kafka.Producer):
         # <hot> Runs for every message.
         nbytes = length_of(value) + length_of(key) + lengths_of(headers)
         change = self.admit(topic, nbytes, ((headers, key, value),))
-        if change is None:
-            return
         if change is not UNCHANGED:
+            if change is None:
+                return
             headers = changed(headers, change)
         super().produce(
             topic, value, key, partition, on_delivery or callback, timestamp=timestamp, headers=headers
@@ -156,4 +156,6 @@ def length_of(part: Text) -> int:
 
 def lengths_of(headers: Headers) -> int:
     """Bytes of a message's headers."""
+    if not headers:  # as of most messages
+        return 0
     return sum(length_of(name) + length_of(content) for name, content in pairs_of(headers))

@@ -58,8 +58,7 @@ class Producer(original_aio.Producer):  # type: ignore[misc]  # pulsar-client ha
         """
         asked = (deliver_at, deliver_after)
         try:
-            data, decided = self._outgoing.decide(content, asked, properties, partition_key)
-            times = self._outgoing.times(asked, properties)
+            data, times, decided = self._outgoing.decide(content, asked, properties, partition_key)
             if isinstance(decided, HeldMessage):
                 decided = await finish(self._outgoing.policed.engine, decided.waiting)
             if decided is not None and decided is not UNCHANGED:

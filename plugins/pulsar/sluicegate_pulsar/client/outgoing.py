@@ -36,11 +36,11 @@ class Outgoing:
 
     def decide(
         self, content: Any, times: Times, properties: TextHeaders, partition_key: str | None
-    ) -> tuple[bytes | None, HeldMessage | HeaderChange | None]:
+    ) -> tuple[bytes | None, Times, HeldMessage | HeaderChange | None]:
         """Decide a message.
 
         :param content: as the application gives it; None for a null value.
-        :return: its payload, and what becomes of it.
+        :return: its payload, when it is to be delivered, and what becomes of it.
         :raises RefusedError: if it is refused.
         """
         # <hot> Runs for every message.
@@ -52,18 +52,16 @@ class Outgoing:
         now_ns = monotonic_ns()
         nbytes = len(data) if data else 0
         contents = ((properties, partition_key, data),)
-        _, header = self._publisher.delay()
-        if header and properties and header in properties:
-            times = _times_by(properties[header]) or times
+        times = self.times(times, properties)
         if times == _NOW:
-            return data, self._publisher.send(nbytes, now_ns, contents)
+            return data, times, self._publisher.send(nbytes, now_ns, contents)
         deliver_at, deliver_after = times
         asked_ms = 0
         if deliver_after is not None:
             asked_ms = deliver_after // _MS
         elif deliver_at is not None:
             asked_ms = max(0, deliver_at - self.policed.engine.wall_ms(now_ns))
-        return data, self._publisher.send(nbytes, now_ns, contents, delay_ms=asked_ms)
+        return data, times, self._publisher.send(nbytes, now_ns, contents, delay_ms=asked_ms)
 
     def times(self, asked: Times, properties: TextHeaders) -> Times:
         """When a message is to be delivered: by the topic's policies, else as its application asks."""

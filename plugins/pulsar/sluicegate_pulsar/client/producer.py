@@ -112,16 +112,18 @@ class Producer(pulsar.Producer):  # type: ignore[misc]  # pulsar-client has no t
         self, content: Any, properties: TextHeaders, partition_key: str | None, times: Times
     ) -> tuple[bytes | None, TextHeaders, Times]:
         """Wait until a message may be sent: its payload and properties, and when it is to be delivered."""
-        policed = self._outgoing.policed
-        asked = properties
+        outgoing = self._outgoing
         try:
-            data, decided = self._outgoing.decide(content, times, properties, partition_key)
+            data, due, decided = outgoing.decide(content, times, properties, partition_key)
+            if decided is UNCHANGED:
+                return data, properties, due
             if isinstance(decided, HeldMessage):
-                decided = finish(policed.engine, decided.waiting, self._is_closed)
+                decided = finish(outgoing.policed.engine, decided.waiting, self._is_closed)
+                due = outgoing.times(times, properties)  # of the policies in force now
             if decided is not None and decided is not UNCHANGED:
                 properties = changed(properties, decided)
         except RefusedError as refused:
             raise error(refused) from refused
         except ClosedError as closed:
             raise pulsar.exceptions.AlreadyClosed("the producer was closed") from closed
-        return data, properties, self._outgoing.times(times, asked)
+        return data, properties, due
