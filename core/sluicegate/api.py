@@ -60,6 +60,7 @@ from sluicegate.host.http_get import HttpError, http_get
 from sluicegate.model import (
     ANONYMOUS,
     Action,
+    Breakage,
     CloseReason,
     CountedEvent,
     Decision,
@@ -115,6 +116,7 @@ PROVISIONAL: Final = frozenset(
         "BaseDriver",
         "BaseFront",
         "BaseSession",
+        "Breakage",
         "Close",
         "CloseReason",
         "Command",
@@ -167,6 +169,7 @@ __all__ = [
     "BaseDriver",
     "BaseFront",
     "BaseSession",
+    "Breakage",
     "BrokerConfig",
     "BrokerContext",
     "ByteRate",

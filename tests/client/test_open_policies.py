@@ -1,5 +1,7 @@
 """The policies of the clients of a process: which of them apply there, and who shares them."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic_ns
 from typing import Any
@@ -8,6 +10,7 @@ import pytest
 import yaml
 
 from sluicegate.client.open_policies import OpenPolicies
+from sluicegate.model import Action, Operation, OperationKind
 from sluicegate.runtime.plugins import CHOICE
 
 STORAGE = {"source": "path", "paths": ["/"]}
@@ -18,11 +21,14 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, "kafka,pulsar")
 
 
-def new_file(directory: Path, system: str, policies: dict[str, Any], **entry: Any) -> str:
+def new_file(
+    directory: Path, system: str, policies: dict[str, Any], *, modules: Sequence[str] = (), **entry: Any
+) -> str:
     broker = {"name": "main", "system": system, "bootstrap": ["127.0.0.1:1"], "listen": {"port": 19092}}
     path = directory / "policies.yaml"
     document = {
         "state_dir": str(directory / "state"),
+        "plugins": list(modules),
         "brokers": [{**broker, **entry}],
         "policies": {"broker": policies},
     }
@@ -77,3 +83,18 @@ def test_a_broker_of_another_system_is_refused_and_nothing_stays_open(tmp_path: 
         OpenPolicies(file, "kafka")
     with pytest.raises(KeyError, match="other"):
         OpenPolicies(file, "pulsar", "other")
+
+
+def test_faults_of_connections_are_left_to_gateways(tmp_path: Path) -> None:
+    until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    faults = {"chaos_kill": "100%", "chaos_corrupt": "100%", "chaos_latency": "1s", "chaos_until": until}
+    opened = OpenPolicies(new_file(tmp_path, "kafka", faults, modules=["sluicegate.chaos"]), "kafka")
+    engine = opened.engine
+    why = "the client's library owns the connection and its responses"
+    assert engine.not_enforced == {"chaos_kill": why, "chaos_corrupt": why}
+    publish = Operation(OperationKind.PUBLISH, "orders", messages=1, bytes=1, largest=1)
+    with engine.lock:
+        decision = engine.gate("orders", False, monotonic_ns()).publish(publish, monotonic_ns())
+    assert decision is not None
+    assert (decision.action, decision.reasons[0].policy) == (Action.DELAY, "chaos_latency")
+    opened.close()

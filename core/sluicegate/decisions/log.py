@@ -161,6 +161,7 @@ class DecisionLog:
             gate.version,
             self.ids.next(),
             decision.headers,
+            decision.breaks,
         )
         self._queue.put(
             (now_ns, gate, op.kind, op.principal, op.client, op.subscription, op.messages, op.bytes, stamped)

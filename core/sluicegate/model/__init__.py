@@ -1,6 +1,6 @@
 """The words of the product: operations, decisions, policies. Standard library only."""
 
-from sluicegate.model.decision import Action, Decision, Outcome, Reason
+from sluicegate.model.decision import Action, Breakage, Decision, Outcome, Reason
 from sluicegate.model.events import (
     CloseReason,
     ConnectionClose,
@@ -40,6 +40,7 @@ __all__ = [
     "OBSERVE",
     "UNCHANGED",
     "Action",
+    "Breakage",
     "Decision",
     "EffectivePolicies",
     "Glob",

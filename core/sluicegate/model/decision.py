@@ -34,6 +34,18 @@ class Outcome(StrEnum):
     """It may pass later: paused, state unknown, draining (gRPC FAILED_PRECONDITION)."""
 
 
+class Breakage(StrEnum):
+    """What a session breaks as it refuses a request, so that users can test their clients.
+
+    A session that cannot do so refuses the request as any other.
+    """
+
+    CONNECTION = "connection"
+    """The client's connection is closed without a response."""
+    RESPONSE = "response"
+    """The response cannot be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """One policy's part in a decision, which may have several."""
@@ -86,6 +98,8 @@ class Decision:
     """Short id that a refusal carries to the client; `sluicegate explain ID` resolves it."""
     headers: HeaderChange = UNCHANGED
     """What to change in the headers of every message (REWRITE)."""
+    breaks: Breakage | None = None
+    """What is broken besides (REJECT); None for nothing, as in every real refusal."""
 
     def __post_init__(self) -> None:
         """Bound the delay, and refuse what no session could carry out.
@@ -99,6 +113,7 @@ class Decision:
             and self.delay_ns >= 0
             and 0 <= self.factor <= 1
             and isinstance(self.headers, HeaderChange)
+            and (self.breaks is None or (type(self.breaks) is Breakage and self.action is Action.REJECT))
         ):
             raise ValueError(f"no usable Decision: {self!r}")
         if self.delay_ns > _MOST_NS:  # a low rate and a large batch make for centuries

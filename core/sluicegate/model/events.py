@@ -87,3 +87,4 @@ class SessionClose(CloseReason):
     """Why sessions of any protocol close connections."""
 
     CLIENT_GONE = "client_gone", "The client hung up while the gateway still had something to do for it."
+    FAULT_INJECTED = "fault_injected", "A policy breaks connections on purpose, to test clients."

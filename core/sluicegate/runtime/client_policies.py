@@ -13,6 +13,9 @@ _SCHEMA = "allowed_content"
 _NAMED_IN_MESSAGES = "kafka"
 """The kind of broker whose messages themselves name their schema."""
 _WHY_SCHEMA = "the client's library does not say by which schema a message is written"
+_CHAOS_ON_WIRE = ("chaos_kill", "chaos_corrupt")
+"""Faults that `sluicegate.chaos` injects into connections."""
+_WHY_CHAOS_ON_WIRE = "the client's library owns the connection and its responses"
 _WHY_UNKNOWN = "no plugin of this process declares it"
 
 
@@ -42,9 +45,12 @@ def for_client(
                 reasons[field] = _WHY_BROKERS
             elif field == _SCHEMA and system != _NAMED_IN_MESSAGES:
                 reasons[field] = _WHY_SCHEMA
+            elif field.startswith(_CHAOS_ON_WIRE):
+                reasons[field] = _WHY_CHAOS_ON_WIRE
             elif capabilities.get(field) == "not applicable":
                 reasons[field] = f"not applicable to {system}"
-    left_out = _BROKERS if system == _NAMED_IN_MESSAGES else (*_BROKERS, _SCHEMA)
+    never = (*_BROKERS, *_CHAOS_ON_WIRE)
+    left_out = never if system == _NAMED_IN_MESSAGES else (*never, _SCHEMA)
     layers = tuple(
         replace(layer, settings=_kept(layer.settings, left_out), ceilings=_kept(layer.ceilings, left_out))
         for layer in policies.layers
