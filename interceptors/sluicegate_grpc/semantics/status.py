@@ -11,7 +11,7 @@ from google.rpc.error_details_pb2 import ErrorInfo, QuotaFailure, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from sluicegate.decisions.ids import with_id
-from sluicegate.model import Action, Decision, Outcome, Reason
+from sluicegate.model import Action, Breakage, Decision, Outcome, Reason
 from sluicegate_grpc.semantics.calls.attach_call import LostPlace
 
 INVALID_ARGUMENT = 3
@@ -21,6 +21,7 @@ PERMISSION_DENIED = 7
 RESOURCE_EXHAUSTED = 8
 FAILED_PRECONDITION = 9
 UNIMPLEMENTED = 12
+INTERNAL = 13
 UNAVAILABLE = 14
 DOMAIN = "sluicegate"
 """Domain of the reasons in `google.rpc.ErrorInfo`."""
@@ -29,6 +30,8 @@ _BY_OUTCOME = {
     Outcome.INVALID: INVALID_ARGUMENT,
     Outcome.PRECONDITION: FAILED_PRECONDITION,
 }
+_BY_BREAKAGE = {Breakage.CONNECTION: UNAVAILABLE, Breakage.RESPONSE: INTERNAL}
+"""What clients report themselves if a connection ends, or if a response cannot be parsed."""
 _DETAILS = "grpc-status-details-bin"
 _PUSHBACK = "grpc-retry-pushback-ms"
 _NS_PER_MS = 1_000_000
@@ -73,6 +76,8 @@ def refusal(decision: Decision, topic: str) -> Refusal:
     :param topic: the topic's full name.
     """
     code = NOT_FOUND if isinstance(decision, LostPlace) else _BY_OUTCOME[decision.reasons[0].outcome]
+    if decision.breaks is not None:
+        code = _BY_BREAKAGE[decision.breaks]
     text = with_id(decision.text, decision.id)
     status = Status(code=code, message=text)
     for reason in decision.reasons:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from sluicegate.engine.wait_queue import Hold
-from sluicegate.model import Action, Decision, Method, Operation, Part, Role
+from sluicegate.model import Action, Breakage, Decision, Method, Operation, Part, Role
 from sluicegate.model.methods import Path
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.work import Running, Task, Turn, Work
@@ -368,6 +368,8 @@ class Deciding:
     def _refusal(self, decision: Decision, topic: str) -> Refusal:
         if decision.action is Action.DELAY:
             self._shared.count(GrpcEvent.HOLD_TIMED_OUT)
+        elif decision.breaks is Breakage.CONNECTION:
+            self._connection.life.break_off(decision)
         return status.refusal(decision, topic)
 
     def _watch(self, call: Call, producer: Id | None = None) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
-from sluicegate.model import Action, Decision
+from sluicegate.model import Action, Breakage, Decision
 from sluicegate.sessions.work import Running, Task, Turn, Until, Wait, Work
 from sluicegate_grpc.events import GrpcEvent
 from sluicegate_grpc.proxy.splice.connection_state import Connection
@@ -409,6 +409,8 @@ class Delivering(Withholding):
         if decision.action is Action.DROP and not stream.op.reliable:
             self._connection.shared.count(GrpcEvent.DISPATCH_DROPPED)
             return _DROP
+        if decision.breaks is Breakage.CONNECTION:
+            self._connection.life.break_off(decision)
         if decision.reasons[0].policy == _UNACKED:
             return _UNTIL_ACKNOWLEDGED
         return max(decision.delay_ns, _LEAST_WAIT_NS) if decision.delay_ns else LONGEST_WAIT_NS

@@ -6,6 +6,8 @@ from enum import Enum
 from typing import Final
 
 from sluicegate.broker import Close
+from sluicegate.decisions.ids import with_id
+from sluicegate.model import Decision, SessionClose
 from sluicegate_grpc.proxy.splice.frames import STREAM_MASK
 from sluicegate_grpc.semantics.status import Refusal
 
@@ -87,6 +89,10 @@ class Life:
         """The connection cannot go on."""
         if self.happens(Event.BROKEN):
             self.close = close
+
+    def break_off(self, decision: Decision) -> None:
+        """End the connection, as a policy says that tests clients."""
+        self.fail(Close(SessionClose.FAULT_INJECTED, with_id(decision.text, decision.id)))
 
     def last_stream(self, last: int) -> int:
         """The last stream of a GOAWAY to the client: the next names none above it (RFC 9113 section 6.8)."""

@@ -190,6 +190,14 @@ def refusal_response(
     return merge_produce_responses(version, correlation_id, (), refused, throttle_ms)
 
 
+def unreadable_response(version: int, correlation_id: int) -> bytes:
+    """A response that no client can read behind its header. Parameters and result as for `refusal_response`.
+
+    It begins with more topics, and a longer name, than there are bytes.
+    """
+    return with_length([response_head(ApiKey.PRODUCE, version, correlation_id), b"\x7f" * 16])
+
+
 def merge_produce_responses(
     version: int, correlation_id: int, frames: Sequence[bytes], refused: Sequence[Refused], throttle_ms: int
 ) -> bytes:

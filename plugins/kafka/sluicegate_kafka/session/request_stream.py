@@ -125,6 +125,8 @@ class RequestStream:
             if begin > run:
                 out.insert(before, ToUpstream(memoryview(data)[run:begin]))
             run = at
+            if self._connection.output.closing is not None:
+                return  # nothing behind it may overtake it, as its client sends both again
             if isinstance(decided, Running):
                 break
         if at > run:

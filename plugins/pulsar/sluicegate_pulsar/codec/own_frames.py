@@ -8,6 +8,8 @@ from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 
 NO_REQUEST: Final = 2**64 - 1
 """Request id of what answers no request, as brokers write it."""
+UNREADABLE: Final = (8).to_bytes(4) + (4).to_bytes(4) + b"\xff" * 4
+"""A frame whose command no client can parse."""
 _NOWHERE = 2**64 - 1
 
 

@@ -12,7 +12,7 @@ from struct import Struct
 from sluicegate.broker import Buffer
 from sluicegate.engine.delivery_time import DelayRule, due_ms
 from sluicegate.engine.gate import Gate, allowed
-from sluicegate.model import Operation, OperationKind
+from sluicegate.model import Breakage, Operation, OperationKind
 from sluicegate.sessions.work import Turn
 from sluicegate_kafka.codec import errors
 from sluicegate_kafka.codec.fetch_requests import fetch_request_slices
@@ -250,6 +250,8 @@ class Fetching:
                 operation.bytes = batch.size
                 decision = gate.dispatch(operation, now_ns)
                 if decision is not None and allowed(decision) is not None:
+                    if decision.breaks is Breakage.CONNECTION:
+                        self._connection.break_off(decision)
                     cut.wait_ns = min(cut.wait_ns, decision.delay_ns)
                     return end, True
             end = batch.offset + batch.size

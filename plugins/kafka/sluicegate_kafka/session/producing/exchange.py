@@ -14,7 +14,7 @@ from sluicegate.broker import Buffer
 from sluicegate.decisions.ids import with_id
 from sluicegate.engine import texts
 from sluicegate.engine.wait_queue import Hold
-from sluicegate.model import Action, Decision, Outcome, Reason
+from sluicegate.model import Action, Breakage, Decision, Outcome, Reason
 from sluicegate.sessions.pieces import NoRoomError
 from sluicegate.sessions.work import Turn, Until, Work
 from sluicegate_kafka.codec import errors
@@ -26,6 +26,7 @@ from sluicegate_kafka.codec.produce_responses import (
     merge_produce_responses,
     refusal_response,
     unauthorized,
+    unreadable_response,
 )
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.producing.contents import Reading
@@ -78,6 +79,8 @@ class Exchange:
     _throttle_ms: int = 0
     _changed: dict[int, list[bytes]] = field(default_factory=dict)
     """Batches with other headers, by index of the topic."""
+    _is_unreadable: bool = False
+    """Whether a policy breaks the response."""
 
     def work(self, decisions: list[Decision | None], turn: Turn) -> Work[Answer | None]:
         """Forward and refuse topics until none is held.
@@ -101,7 +104,8 @@ class Exchange:
         # The response may take long, and needs none of the bytes.
         self._request = self._request._replace(frame=b"", topics=[])
         self._changed.clear()
-        return Answer(self._response()) if acks != 0 and self._owed == 0 else None
+        is_broken = self._connection.output.closing is not None
+        return Answer(self._response()) if acks != 0 and self._owed == 0 and not is_broken else None
 
     def _act(self, decisions: dict[int, Decision | None], turn: Turn) -> Work[int]:
         """Act on decisions by topic index; returns how long to wait for those that are held, in ns."""
@@ -123,6 +127,8 @@ class Exchange:
                 shortest_ns = min(shortest_ns or wait_ns, wait_ns)
             elif decision.action is Action.DELAY:
                 late.append(index)
+            elif decision.breaks is not None:
+                self._break(topic, decision)
             else:
                 self._reject(topic, decision)
         if late:
@@ -162,6 +168,14 @@ class Exchange:
                 self._shared.client_gaps.of(self._connection).refused(topic, decision)
         if partitions:
             self._refuse(topic._replace(partitions=partitions), code, text)
+
+    def _break(self, topic: ProduceTopic, decision: Decision) -> None:
+        """Break the connection or the response, as a test of the client, which may send the topic again."""
+        if decision.breaks is Breakage.CONNECTION:
+            self._connection.break_off(decision)
+        elif self._request.acks != 0:
+            self._is_unreadable = True
+            self._shared.client_gaps.postponed(self._connection, topic)
 
     def _refuse(self, topic: ProduceTopic, code: int, text: str) -> None:
         if self._request.acks == 0:
@@ -206,6 +220,8 @@ class Exchange:
 
     def _response(self) -> Buffer:
         version, correlation_id = self._request.head.version, self._request.head.correlation_id
+        if self._is_unreadable:
+            return unreadable_response(version, correlation_id)
         if not self._arrived:
             return refusal_response(version, correlation_id, self._refused, self._throttle_ms)
         arrived = [self._shared.learned.readdress_produce(frame, version) for frame in self._arrived]

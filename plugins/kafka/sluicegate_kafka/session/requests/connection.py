@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from sluicegate.broker import Buffer, Close, Command, NextTurn, ToClient, ToUpstream
+from sluicegate.decisions.ids import with_id
 from sluicegate.engine.budget import Budget
-from sluicegate.model import ANONYMOUS, CloseReason
+from sluicegate.model import ANONYMOUS, CloseReason, Decision, SessionClose
 from sluicegate.sessions.pieces import NO_ROOM, NoRoomError, Pieces
 from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.work import Ask, Resume, Running, Task, Until, Waits, Work
@@ -157,6 +158,10 @@ class Connection:
         """Take on the state that an event leads to, if it leads to another."""
         self.state = NEXT[self.state].get(event, self.state)
 
+    def break_off(self, decision: Decision) -> None:
+        """Close the connection without a response, as a policy says that tests clients."""
+        self.output.close(SessionClose.FAULT_INJECTED, with_id(decision.text, decision.id))
+
     def names_itself(self, client_id: str) -> None:
         """A request carries another client id than the one before."""
         self.client_id = client_id
@@ -299,7 +304,7 @@ class Inflow:
         def end(result: Result, now_ns: int) -> None:
             self._discharge()
             done(result, now_ns)
-            if self.pieces.size:
+            if self.pieces.size and self._connection.output.closing is None:
                 self._read(self.pieces.all(), -1, now_ns)
 
         has_room = False

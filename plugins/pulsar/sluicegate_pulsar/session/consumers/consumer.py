@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count, islice
 
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.model import Action, Breakage, Decision, Operation, OperationKind
 from sluicegate.sessions.work import TURN, Turn, Until, Work
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
@@ -270,6 +270,8 @@ class Consumer:
         if action is Action.DROP and not self.subscriber.reliable:
             self._shared.count(PulsarEvent.DISPATCH_DROPPED)
             return _DROP
+        if decision.breaks is Breakage.CONNECTION:
+            self._connection.break_off(decision)
         if decision.reasons[0].policy == _UNACKED:
             self.permits.withhold()
         else:

@@ -44,7 +44,6 @@ from sluicegate_pulsar.session.shared.shared import Shared
 
 _LEAST_WAIT_NS = 1_000_000
 _DISCARDING = (State.OVERFLOWING, State.REOPENING)  # a set would take longer: hashes of enums are slow
-_STOPPING = frozenset({Action.REJECT, Action.DROP})
 DELAY_REJECTED = "pulsar_broker_topic_messages_delayed_rejected"
 DELAY_OVERRIDDEN = "pulsar_broker_topic_messages_fixed_delay_overridden"
 
@@ -163,7 +162,9 @@ class Publishing:
     ) -> Handled:
         """Forward or refuse a message; PASS if the frame passes unchanged."""
         metadata = examined.metadata
-        if decision is not None and decision.action in _STOPPING:
+        if decision is not None and decision.breaks is not None:
+            return self._connection.break_off(decision)
+        if decision is not None and decision.action in (Action.REJECT, Action.DROP):
             text = send_text(decision)
             if decision.reasons[0].policy == "max_delivery_delay":
                 producer.gate.state.count(DELAY_REJECTED, producer.operation.messages)

@@ -5,14 +5,17 @@ connection; the session keeps all of it in order with the frames that pass unrea
 """
 
 from sluicegate.broker import Buffer, Command, NextTurn, ToClient, ToUpstream
+from sluicegate.decisions.ids import with_id
 from sluicegate.engine.budget import Budget
-from sluicegate.model import CloseReason
+from sluicegate.model import Breakage, CloseReason, Decision, SessionClose
 from sluicegate.sessions.questions import Questions
 from sluicegate.sessions.timers import Timers
 from sluicegate.sessions.work import TURN, Resume, Until, Waits
 from sluicegate_pulsar.codec.metadata import MESSAGES_PER_SLICE
+from sluicegate_pulsar.codec.own_frames import UNREADABLE
 from sluicegate_pulsar.session.requests.awaited import Requests
 from sluicegate_pulsar.session.requests.client_identity import Client
+from sluicegate_pulsar.session.requests.handling import TAKEN, Handled
 from sluicegate_pulsar.session.requests.reading_stops import Reading
 from sluicegate_pulsar.session.requests.session_memory import Memory
 
@@ -65,6 +68,19 @@ class Connection:
         """End the connection once everything is sent."""
         self.closing = self.closing or (counter, detail)
 
+    def break_off(self, decision: Decision) -> Handled:
+        """Close the connection, as a policy says that tests clients; nothing more is read or forwarded.
+
+        Before that a response is sent that cannot be read, if the policy breaks that.
+
+        :return: that nothing takes the place of the frame.
+        """
+        if decision.breaks is Breakage.RESPONSE:
+            self.send_down(UNREADABLE)
+        self.close(SessionClose.FAULT_INJECTED, with_id(decision.text, decision.id))
+        self.reading.stop()
+        return TAKEN
+
     def send_up(self, *frames: Buffer) -> None:
         """Send frames to the broker."""
         self.out.extend(map(ToUpstream, frames))
@@ -111,7 +127,7 @@ class Connection:
 
     def may_go_on(self) -> bool:
         """Whether one more waiting message may proceed in this turn."""
-        if self._turn_left <= 0:
+        if self._turn_left <= 0 or self.closing is not None:
             return False
         self._turn_left -= 1
         return True
