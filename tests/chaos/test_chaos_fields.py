@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from sluicegate.chaos.chaos_fields import ChaosPolicies, share_of
 from sluicegate.cli import main
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "chaos.yaml"
+
 
 def ahead(**by: int) -> str:
     return (datetime.now(UTC) + timedelta(**by)).isoformat()
@@ -87,3 +89,8 @@ def test_the_file_has_these_policies_only_with_the_plugin(tmp_path: Path, is_nam
         file.write_text(yaml.safe_dump(document))
         checked = CliRunner().invoke(main, ["check", str(file)])
         assert checked.exit_code == 0, checked.output
+
+
+def test_the_example_is_good() -> None:
+    checked = CliRunner().invoke(main, ["check", str(EXAMPLE)])
+    assert (checked.exit_code, checked.stderr) == (0, "")
