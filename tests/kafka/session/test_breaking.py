@@ -50,6 +50,7 @@ def test_a_client_sends_again_what_was_killed_without_a_gap() -> None:
     wire = Wire(bench)
     wire.client_sends(sent(["t"]) + sent(["t"], 1, correlation_id=2))
     assert_broken_off(wire)
+    assert wire.answered() == []
     wire.close()
 
     bench.set_topic("t", chaos_kill="0%")
