@@ -32,19 +32,16 @@ def test_other_shares_are_refused(wrong: object) -> None:
         ChaosPolicies.model_validate({"chaos_kill": wrong, "chaos_until": ahead(hours=1)})
 
 
-@pytest.mark.parametrize(
-    ("wrong", "why"),
-    [
-        ("18:00", "no time with a zone"),
-        ("2026-03-02T18:00", "no time with a zone"),
-        ("tomorrow", "no time with a zone"),
-        (1_800_000_000, "no time with a zone"),
-        (ahead(hours=25), "more than 24 hours ahead"),
-    ],
-)
-def test_an_end_is_a_time_with_a_zone_within_a_day(wrong: object, why: str) -> None:
-    with pytest.raises(ValidationError, match=why):
+@pytest.mark.parametrize("wrong", ["18:00", "2026-03-02T18:00", "tomorrow", 1_800_000_000])
+def test_an_end_is_a_time_with_a_zone(wrong: object) -> None:
+    with pytest.raises(ValidationError, match="no time with a zone"):
         ChaosPolicies.model_validate({"chaos_until": wrong})
+
+
+def test_an_end_is_within_a_day() -> None:
+    ChaosPolicies.model_validate({"chaos_until": ahead(hours=24)})
+    with pytest.raises(ValidationError, match="more than 24 hours ahead"):
+        ChaosPolicies.model_validate({"chaos_until": ahead(hours=25)})
 
 
 def test_an_end_that_has_come_is_no_mistake() -> None:
