@@ -21,6 +21,8 @@ SEED = "chaos_seed"
 FAULTS = (LATENCY, REFUSAL, DROP, KILL, CORRUPT, SLOW_CONSUMER)
 LONGEST = timedelta(hours=24)
 """How far ahead `chaos_until` may be."""
+_SLACK = timedelta(minutes=5)
+"""Clients that get policies from a gateway check them again, by clocks of their own."""
 
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%")
 _HOW_TO_WRITE_PERCENT = "write a percentage of 0% to 100%, such as 5%"
@@ -50,13 +52,14 @@ def _end_time(value: object) -> str:
     remedy = _HOW_TO_WRITE_TIME.format(example=example)
     try:
         end = datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
-    except ValueError:
+        end = end.astimezone(UTC) if end is not None and end.tzinfo is not None else None
+    except (ValueError, OverflowError):  # the latter at either end of the calendar
         end = None
-    if end is None or end.tzinfo is None:
+    if end is None:
         raise refuse(f"{shown_value(value)} is no time with a zone", remedy)
-    if end - now > LONGEST:
+    if end - now > LONGEST + _SLACK:
         raise refuse(f"{shown_value(value)} is more than 24 hours ahead", remedy)
-    return end.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return end.isoformat().replace("+00:00", "Z")
 
 
 Percent: TypeAlias = Annotated[

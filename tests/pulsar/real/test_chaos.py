@@ -11,7 +11,7 @@ from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.history import judge
 from tests.pulsar.real.support.python import PythonFamily, read_topic
 
-COUNT = 40
+COUNT = 60
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_a_producer_reconnects_and_nothing_is_lost(
     """Without deduplication it may be stored twice, as after any broken connection."""
     topic = new_topic()
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
-    policies = {fault: "10%", "chaos_seed": 1, "chaos_until": until}
+    policies = {fault: "20%", "chaos_seed": 1, "chaos_until": until}
     chaos_gate.apply({"topics": [{"name": topic, **policies}]})
     told = python.produce(chaos_gate.service_url, topic, numbered(COUNT)).close()
     assert all(one.entry for one in told)
