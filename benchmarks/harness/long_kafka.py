@@ -4,24 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from benchmarks.harness import kafka_long_bytes as kafka
-from benchmarks.harness.sessions import NOW_NS, Services, Timed
+from benchmarks.harness.room_sessions import kafka_session
 from sluicegate.model import PolicyValue
-from sluicegate_kafka.cluster.nodes import Nodes
-from sluicegate_kafka.config import KafkaConfig
-from sluicegate_kafka.session.session import KafkaSession
-from sluicegate_kafka.session.shared.shared import Shared
 
 Case: TypeAlias = Callable[[int], list[float]]
 """`(scale)`, by which the work is divided -> CPU time of each turn in ms."""
 _TOPICS = 10_000
-
-
-def _session(policies: Mapping[str, PolicyValue]) -> Timed:
-    entry = {"name": "k", "system": "kafka", "bootstrap": ["b:9092"], "listen": {"port": 19_000}}
-    config = KafkaConfig.model_validate(entry)
-    shared = Shared(config, Services(policies), Nodes(config))
-    shared.learned.listing.learned({}, NOW_NS, NOW_NS)
-    return Timed(KafkaSession(shared, "10.0.0.1:5000", "node-1", NOW_NS))
 
 
 def _topics(scale: int) -> list[str]:
@@ -32,7 +20,7 @@ def _request(policies: Mapping[str, PolicyValue], write: Callable[[int], bytes])
     """A request of a new client."""
 
     def case(scale: int) -> list[float]:
-        timed = _session(policies)
+        timed = kafka_session(policies)
         timed.client(write(scale))
         return timed.slices_ms
 
@@ -45,7 +33,7 @@ def _response(
     """The response to the last of some requests; those before it are answered with nothing to see."""
 
     def case(scale: int) -> list[float]:
-        timed = _session(policies)
+        timed = kafka_session(policies)
         *before, last = asks(scale)
         for asked, answer in zip(before[::2], before[1::2], strict=True):
             timed.client(asked)
@@ -61,7 +49,7 @@ def _response(
 def _records(mib: int) -> Case:
     def case(scale: int) -> list[float]:
         count = mib * 2**20 // len(kafka.TINY) // scale
-        timed = _session({"max_message_size": 10 * 2**20 // scale})
+        timed = kafka_session({"max_message_size": 10 * 2**20 // scale})
         timed.client(kafka.produce({"t": {0: kafka.batch(kafka.TINY * count, count)}}))
         return timed.slices_ms
 

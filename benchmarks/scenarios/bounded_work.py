@@ -11,17 +11,13 @@ from benchmarks.harness.arms import Bench
 from benchmarks.harness.gates import gate_cache
 from benchmarks.harness.names import ENGINE
 from benchmarks.harness.pulsar_bytes import payload_frame
+from benchmarks.harness.room_sessions import PULSAR_TOPIC, pulsar_session
 from benchmarks.harness.scenario import Scenario
-from benchmarks.harness.sessions import NOW_NS, Services, Timed
-from sluicegate.model import PolicyValue
+from benchmarks.harness.sessions import NOW_NS, Timed
 from sluicegate.processes import collecting
 from sluicegate.testing import NullSink
 from sluicegate_grpc.semantics.fields import Plan
-from sluicegate_pulsar.cluster.brokers import Brokers
 from sluicegate_pulsar.codec import pulsar_pb2 as pb
-from sluicegate_pulsar.config import PulsarConfig
-from sluicegate_pulsar.session.session import PulsarSession
-from sluicegate_pulsar.session.shared.shared import Shared
 
 _READ = 256_000
 """Bytes that the event loop reads at once."""
@@ -76,33 +72,16 @@ def _collections_ms(scale: int) -> dict[str, float]:
 
 # -- Pulsar ---------------------------------------------------------------------------------------
 
-_TOPIC = "persistent://public/default/t"
-
-
-def _pulsar(policies: Mapping[str, PolicyValue]) -> Timed:
-    entry = {"name": "p", "system": "pulsar", "bootstrap": ["b:6650"], "listen": {"port": 19_000}}
-    config = PulsarConfig.model_validate(entry)
-    brokers = Brokers(config, {})
-    brokers.start()
-    session = PulsarSession(Shared(config, Services(policies), brokers), "10.0.0.1:5000", config.addresses)
-    timed = Timed(session)
-    timed.client(pulsar_bytes.command("connect", client_version="Pulsar-CPP-v4.2.0", protocol_version=20))
-    timed.broker(pulsar_bytes.command("connected", server_version="Pulsar", protocol_version=20))
-    timed.client(pulsar_bytes.command("producer", topic=_TOPIC, producer_id=0, request_id=1))
-    timed.broker(pulsar_bytes.command("producer_success", request_id=1, producer_name="p-0"))
-    timed.forget()
-    return timed
-
 
 def _pulsar_sends(scale: int) -> list[float]:
-    timed = _pulsar({"max_publish_rate": 10**9})
+    timed = pulsar_session({"max_publish_rate": 10**9})
     one = pulsar_bytes.send(0)
     timed.client(one * (_READ // len(one) // scale))
     return timed.slices_ms
 
 
 def _pulsar_batch(scale: int) -> list[float]:
-    timed = _pulsar({"max_message_size": 1_000})
+    timed = pulsar_session({"max_message_size": 1_000})
     single = pb.SingleMessageMetadata(payload_size=1).SerializeToString()
     count = 100_000 // scale
     timed.client(
@@ -115,7 +94,7 @@ def _pulsar_batch(scale: int) -> list[float]:
 
 def _pulsar_queue(scale: int) -> list[float]:
     count = 20_000 // scale
-    timed = _pulsar({"max_publish_rate": count})
+    timed = pulsar_session({"max_publish_rate": count})
     frames = [pulsar_bytes.send(number) for number in range(2 * count)]
     for start in range(0, len(frames), 500):
         timed.client(b"".join(frames[start : start + 500]), goes_on=False)
@@ -128,14 +107,14 @@ def _pulsar_queue(scale: int) -> list[float]:
 def _subscribe(timed: Timed) -> None:
     timed.client(
         pulsar_bytes.command(
-            "subscribe", topic=_TOPIC, subscription="s", consumer_id=0, request_id=2, sub_type=1
+            "subscribe", topic=PULSAR_TOPIC, subscription="s", consumer_id=0, request_id=2, sub_type=1
         )
     )
     timed.broker(pulsar_bytes.command("success", request_id=2))
 
 
 def _pulsar_ack(scale: int) -> list[float]:
-    timed = _pulsar({"max_unacked_messages_per_consumer": 10**6})
+    timed = pulsar_session({"max_unacked_messages_per_consumer": 10**6})
     _subscribe(timed)
     timed.forget()
     ids = [{"ledger_id": 1, "entry_id": number} for number in range(40_000 // scale)]
@@ -145,7 +124,7 @@ def _pulsar_ack(scale: int) -> list[float]:
 
 def _pulsar_messages(scale: int) -> list[float]:
     """A read full of the smallest messages of a broker."""
-    timed = _pulsar({"max_dispatch_rate": 10**9, "max_unacked_messages_per_consumer": 10**6})
+    timed = pulsar_session({"max_dispatch_rate": 10**9, "max_unacked_messages_per_consumer": 10**6})
     _subscribe(timed)
     timed.client(pulsar_bytes.command("flow", consumer_id=0, message_permits=10_000))
     timed.forget()
@@ -160,11 +139,13 @@ def _pulsar_messages(scale: int) -> list[float]:
 
 def _pulsar_properties(scale: int) -> list[float]:
     """A producer with as many properties as a command holds, and one with as many as are let through."""
-    timed = _pulsar({})
+    timed = pulsar_session({})
     for count in (1_900, 170_000 // scale):
         properties = [pb.KeyValue(key="", value="")] * count
         timed.client(
-            pulsar_bytes.command("producer", topic=_TOPIC, producer_id=1, request_id=3, metadata=properties)
+            pulsar_bytes.command(
+                "producer", topic=PULSAR_TOPIC, producer_id=1, request_id=3, metadata=properties
+            )
         )
     return timed.slices_ms
 

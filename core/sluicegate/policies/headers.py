@@ -76,7 +76,7 @@ def _required(topic: TopicName, policies: EffectivePolicies, names: tuple[str, .
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         for message in op.contents:
-            if not wanted.issubset([name for name, _ in message.headers]):
+            if not wanted <= {name for name, _ in message.headers}:
                 missing = sorted(wanted.difference(name for name, _ in message.headers))
                 return rejected(policies, REQUIRED, texts.header_missing(topic.full, missing[0]))
         return None

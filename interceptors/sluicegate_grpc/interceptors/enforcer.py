@@ -174,11 +174,13 @@ class CallEnforcer:
                 elif role is Role.KEEP_ALIVE:
                     self.calls.touch(values.attachment, caller, now_ns)
                 return None
-            op, decision = self.calls.publish(policed.method, values, caller, now_ns)
+            contents = partial(policed.read_contents, message) if policed.is_read else None
+            op, decision = self.calls.publish(policed.method, values, caller, now_ns, contents)
             if decision is None:
                 return None
-            contents = partial(policed.read_contents, message)
+            contents = contents or partial(policed.read_contents, message)
             if decision is UNREAD:
+                policed.is_read = True
                 op, decision = self.calls.publish(policed.method, values, caller, now_ns, contents)
                 if decision is None:
                     return None

@@ -13,7 +13,7 @@ from sluicegate_grpc.semantics.plans import plan, response_plan
 class Policed:
     """A policed method."""
 
-    __slots__ = ("_contents", "attaches", "method", "name", "request", "response")
+    __slots__ = ("_contents", "attaches", "is_read", "method", "name", "request", "response")
 
     def __init__(self, name: str, method: Method) -> None:
         self.name = name
@@ -23,6 +23,8 @@ class Policed:
         self.request = plan(method, named=True)
         self.response: Plan = response_plan(method)
         self._contents = ContentPlan(method)
+        self.is_read = False
+        """Whether a policy has read its messages: then it is likely to read the next one as well."""
 
     def read(self, data: bytes) -> Values | Missing:
         """The values of a request."""

@@ -1,15 +1,21 @@
 """Reads the messages of a publish for policies that want to see them, and changes their headers."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from sluicegate.model import HeaderChange, Message, Method, Part, Path
+from sluicegate.model.message import message_of
 from sluicegate_grpc.semantics.fields import LENGTH, MAX_FIELDS, MalformedError, occurrences, varint, walk
 
 MAX_MESSAGES: Final = 20_000
 """Messages of one request that are read."""
 _NAME, _VALUE = 1 << 3 | LENGTH, 2 << 3 | LENGTH
 """Tags of a map's entries."""
+_LEAST_ENTRY = 4
+"""Bytes of an entry with neither a name nor a value."""
+_SHORT = 0x7F
+"""The longest field whose length is one byte."""
+_HEADERS: Final = Part.HEADERS  # Python 3.11 takes 50 ns to look a member up
 
 
 class Contents(NamedTuple):
@@ -60,23 +66,31 @@ class _Reading:
 
         :raises MalformedError: if it cannot be read, or if servers could read something else.
         """
-        for tag, _, value, after in walk(data, at, stop):
+        # <hot> One round for each field; short ones, as nearly all are, are found without a call.
+        while at < stop:
             self.left -= 1
             if self.left < 0:
                 raise MalformedError
+            tag, value = data[at], at + 2
+            if tag & 0x87 == LENGTH and tag > LENGTH and value <= stop and (size := data[at + 1]) <= _SHORT:
+                at = value + size
+                if at > stop:
+                    raise MalformedError
+            else:
+                tag, _, value, at = next(walk(data, at, stop))
             node = nodes.get(tag >> 3)
             if node is None:
                 continue
             if node.part is not None:
-                self._take(node.part, tag & 7, data, value, after)
+                self._take(node.part, tag & 7, data, value, at)
             if node.inner and tag & 7 == LENGTH:
-                self.look(data, value, after, node.inner)
+                self.look(data, value, at, node.inner)
 
     def _take(self, part: Part, wire_type: int, data: bytes, at: int, stop: int) -> None:
         if wire_type != LENGTH:
             if part is Part.SCHEMA and wire_type == 0:
                 self.schema = str(varint(data, at, stop) or "")
-        elif part is Part.HEADERS:
+        elif part is _HEADERS:
             name, value, fields = _entry(data, at, stop)
             self.left -= fields
             self.headers[name] = value
@@ -119,15 +133,15 @@ class ContentPlan:
         left = MAX_FIELDS
         messages: list[Message] = []
         try:
-            for begin, stop in self._messages(data):
+            if not self._batch:
+                message, left = _read(data, 0, len(data), nodes, left)
+                return Contents([message], "", MAX_FIELDS - left)
+            for begin, stop in occurrences(data, 0, len(data), self._batch << 3 | LENGTH):
                 if len(messages) == MAX_MESSAGES:
                     why = f"more than {MAX_MESSAGES} in one request, of which no more are read"
                     return Contents([], why, MAX_FIELDS - left)
-                reading = _Reading(left)
-                reading.look(data, begin, stop, nodes)
-                left = reading.left
-                headers = tuple(reading.headers.items())
-                messages.append(Message(headers, reading.key, reading.schema, reading.value or b""))
+                message, left = _read(data, begin, stop, nodes, left)
+                messages.append(message)
         except MalformedError:
             return Contents([], "they are malformed, or have too many fields", MAX_FIELDS)
         return Contents(messages, "", MAX_FIELDS - left)
@@ -151,12 +165,13 @@ class ContentPlan:
         except MalformedError:
             raise CannotChangeError("the message is malformed") from None
 
-    def _messages(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Where messages stand in a request."""
-        if not self._batch:
-            yield 0, len(data)
-            return
-        yield from occurrences(data, 0, len(data), self._batch << 3 | LENGTH)
+
+def _read(data: bytes, begin: int, stop: int, nodes: _Nodes, left: int) -> tuple[Message, int]:
+    """A message, and how many more fields there may be."""
+    reading = _Reading(left)
+    reading.look(data, begin, stop, nodes)
+    headers = tuple(reading.headers.items())
+    return message_of((headers, reading.key, reading.schema, reading.value or b"")), reading.left
 
 
 def _tree(paths: list[tuple[Path, Part]]) -> _Nodes:
@@ -170,6 +185,11 @@ def _tree(paths: list[tuple[Path, Part]]) -> _Nodes:
 
 def _entry(data: bytes, at: int, stop: int) -> tuple[str, bytes, int]:
     """An entry of a map: its key and its value; how many fields it has."""
+    # <hot> As encoders write it, both of them short and in this order: found without a walk.
+    if stop - at >= _LEAST_ENTRY and data[at] == _NAME and (name_size := data[at + 1]) <= _SHORT:
+        middle = at + 2 + name_size
+        if middle + 2 <= stop and data[middle] == _VALUE and data[middle + 1] == stop - middle - 2 <= _SHORT:
+            return _text(data[at + 2 : middle]), data[middle + 2 : stop], 2
     name, value, fields = b"", b"", 0
     for tag, _, begin, after in walk(data, at, stop):
         fields += 1

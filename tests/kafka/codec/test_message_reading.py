@@ -7,9 +7,9 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.model import Headers
+from sluicegate.model import Headers, Message, Part
 from sluicegate_kafka.codec.errors import ProtocolError
-from sluicegate_kafka.codec.message_reading import Message, read_messages, schema_of
+from sluicegate_kafka.codec.message_reading import read_messages, schema_of
 from sluicegate_kafka.codec.record_walk import Slice
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD, walk_batches
 from sluicegate_kafka.codec.slices import at_once
@@ -29,10 +29,10 @@ def built(records: list[Record]) -> bytes:
     return bytes(builder.build())
 
 
-def read(batch: bytes, *, with_headers: bool = True) -> list[Message]:
+def read(batch: bytes, *parts: Part) -> list[Message]:
     (head,) = walk_batches(batch, 0, len(batch))
     count = head.record_count
-    reading = read_messages(batch, BATCH_OVERHEAD, len(batch), count, Slice(), with_headers=with_headers)
+    reading = read_messages(batch, BATCH_OVERHEAD, len(batch), count, Slice(), parts or list(Part))
     return at_once(reading)
 
 
@@ -42,7 +42,7 @@ def test_every_part_is_read_as_it_was_written(
 ) -> None:
     messages = read(built(records))
 
-    assert [(key, value, list(headers)) for headers, key, value in messages] == records
+    assert [(each.key, each.value, list(each.headers)) for each in messages] == records
 
 
 @given(RECORDS, st.data())
@@ -58,8 +58,20 @@ def test_damaged_records_are_refused_or_read(records: list[Record], data: st.Dat
     assert len(messages) == len(records)
 
 
-def test_headers_may_stay_unread() -> None:
-    assert read(built([(b"k", b"v", [("a", b"1")])]), with_headers=False) == [((), b"k", b"v")]
+@given(RECORDS, st.sampled_from(Part))
+def test_only_what_is_asked_for_is_read(records: list[Record], part: Part) -> None:
+    batch = built(records)
+    everything, alone = read(batch), read(batch, part)
+
+    assert alone == [Message()._replace(**{part: getattr(each, part)}) for each in everything]
+
+
+def test_records_with_the_headers_of_the_one_before_are_read_as_well() -> None:
+    same, other = [("a", b"1"), ("b", b"2")], [("a", b"1"), ("b", b"3")]
+    batch = built([(b"k", b"v", headers) for headers in (same, same, other, [], [], same)])
+
+    read_headers = [list(each.headers) for each in read(batch, Part.HEADERS)]
+    assert read_headers == [same, same, other, [], [], same]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +94,6 @@ def test_a_schema_is_named_by_value_or_header(headers: Headers, value: bytes, sc
 
 def test_many_records_are_read_in_slices() -> None:
     batch = built([(None, b"", [])] * 1_000)
-    work = read_messages(batch, BATCH_OVERHEAD, len(batch), 1_000, Slice(), with_headers=True)
+    work = read_messages(batch, BATCH_OVERHEAD, len(batch), 1_000, Slice(), [Part.HEADERS])
 
     assert sum(1 for _ in work) > 10

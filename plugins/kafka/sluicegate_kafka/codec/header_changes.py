@@ -4,7 +4,8 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from sluicegate_kafka.codec.message_reading import Headers, read_fields, read_headers
+from sluicegate.model import Headers
+from sluicegate_kafka.codec.message_reading import read_headers, skip_fields
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.record_walk import HEADER, LOOK, Slice, misfit
 from sluicegate_kafka.codec.records import (
@@ -44,17 +45,16 @@ def change_headers(
         size, at = read_varint(buffer, at, end)
         if not SMALLEST_RECORD <= size <= end - at:
             raise misfit(size, end - at)
-        _, _, count, headers_at = read_fields(buffer, at, at + size)
-        old = read_headers(buffer, headers_at, at + size, count)
+        headers_at = skip_fields(buffer, at, at + size)
+        old = read_headers(buffer[headers_at : at + size])
         new = change(old)
-        count_at = headers_at - len(_varint(count))
-        record = bytearray(buffer[at:count_at]) + _varint(len(new))
+        record = bytearray(buffer[at:headers_at]) + _varint(len(new))
         for name, value in new:
             raw = name.encode("utf-8", "surrogateescape")
             record += b"".join((_varint(len(raw)), raw, _varint(len(value)), value))
         out += _varint(len(record))
         out += record
-        current.left -= 2 * (LOOK + HEADER * count)
+        current.left -= 2 * (LOOK + HEADER * len(old))
         at += size
     return bytes(out)
 

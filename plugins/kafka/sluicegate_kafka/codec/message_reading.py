@@ -1,16 +1,16 @@
 """Reads records of a batch as messages, for policies that look at headers, keys, schemas or values."""
 
 import struct
-from typing import Final, TypeAlias
+from collections.abc import Collection
+from typing import Final
 
+from sluicegate.model import Headers, Message, Part
+from sluicegate.model.message import message_of
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.record_walk import HEADER, LOOK, Slice, misfit
 from sluicegate_kafka.codec.records import MAX_HEADERS, SMALLEST_RECORD, read_varint
 from sluicegate_kafka.codec.slices import Slices, guarded_slices
 
-Headers: TypeAlias = tuple[tuple[str, bytes], ...]
-Message: TypeAlias = tuple[Headers, bytes | None, bytes]
-"""Headers, key and value; a null value is empty."""
 _VARINT_FLAG = 0x80
 _SCHEMA_HEADERS: Final = ("apicurio.value.contentId", "apicurio.value.globalId", "__value_schema_id")
 """Headers in which serializers of Apicurio and Confluent name the schema, if they are set to do so."""
@@ -22,7 +22,7 @@ _long_id_of = struct.Struct(">xq").unpack_from
 
 @guarded_slices
 def read_messages(
-    buffer: bytes, at: int, end: int, claimed: int, current: Slice, *, with_headers: bool
+    buffer: bytes, at: int, end: int, claimed: int, current: Slice, parts: Collection[Part]
 ) -> Slices[list[Message]]:
     """Read all records between two offsets.
 
@@ -31,10 +31,15 @@ def read_messages(
     :param end: the offset after the last.
     :param claimed: how many there are by the header of their batch.
     :param current: the slice that it begins in.
-    :param with_headers: False to leave headers unread, as they take most of the time.
+    :param parts: what to read of each; all else keeps its default.
     :raises ProtocolError: when they are not records, or not as many as claimed.
     """
+    wants = [part in parts for part in (Part.HEADERS, Part.KEY, Part.SCHEMA, Part.VALUE)]
+    with_headers, with_key, with_schema, with_value = wants
+    has_fields, has_headers = any(wants[1:]), with_headers or with_schema
     messages: list[Message] = []
+    headers: Headers = ()
+    key, value, block = None, b"", b""
     while at < end:
         if current.left <= 0:
             yield from current.end()
@@ -43,13 +48,24 @@ def read_messages(
             raise misfit(size, end - at)
         if len(messages) >= claimed:
             raise ProtocolError(f"more records in a batch than the {claimed} that it claims")
-        key, value, count, headers_at = read_fields(buffer, at, at + size)
-        headers: Headers = ()
-        if with_headers or not count:
-            headers = read_headers(buffer, headers_at, at + size, count)
-        messages.append((headers, key, value))
-        current.left -= LOOK + HEADER * count
-        at += size
+        stop = at + size
+        if has_fields:
+            key, value, at = read_fields(buffer, at, stop)
+        else:
+            at = skip_fields(buffer, at, stop)
+        # Many clients give all records of a batch the same headers.
+        if has_headers and (found := buffer[at:stop]) != block:
+            headers, block = read_headers(found), found
+        schema = schema_of(headers, value) if with_schema else ""
+        read = (
+            headers if with_headers else (),
+            key if with_key else None,
+            schema,
+            value if with_value else b"",
+        )
+        messages.append(message_of(read))
+        current.left -= LOOK + HEADER * len(headers)
+        at = stop
     if len(messages) != claimed:
         raise ProtocolError(f"{len(messages)} records in a batch that claims {claimed}")
     return messages
@@ -75,45 +91,64 @@ def schema_of(headers: Headers, value: bytes) -> str:
     return str(number) if number > 0 else ""
 
 
-def read_fields(buffer: bytes, at: int, end: int) -> tuple[bytes | None, bytes, int, int]:
-    """Key, value and number of headers of the record between two offsets, and where the headers begin."""
-    # <hot> Once for each record: numbers of one byte, as most are, are read without a call.
-    at += 1  # attributes
-    for _ in range(2):  # time stamp and offset: what they are is of no interest
-        while buffer[at] >= _VARINT_FLAG:
-            at += 1
-        at += 1
-    key, at = _read_field(buffer, at, end)
+def read_fields(buffer: bytes, at: int, end: int) -> tuple[bytes | None, bytes, int]:
+    """Key and value of the record between two offsets, a null value as an empty one, and where they end."""
+    key, at = _read_field(buffer, _skip_times(buffer, at), end)
     value, at = _read_field(buffer, at, end)
-    count = buffer[at]
-    if count < _VARINT_FLAG and not count & 1:
-        return key, value or b"", count >> 1, at + 1
-    count, at = read_varint(buffer, at, end)
-    if not 0 <= count <= MAX_HEADERS:
-        raise ProtocolError(f"{count} headers in a record, of which at most {MAX_HEADERS} are read")
-    return key, value or b"", count, at
+    return key, value or b"", at
 
 
-def read_headers(buffer: bytes, at: int, end: int, count: int) -> Headers:
-    """So many headers, which fill the space between two offsets.
+def skip_fields(buffer: bytes, at: int, end: int) -> int:
+    """Where key and value of the record between two offsets end, and its headers begin with their number."""
+    at = _skip_times(buffer, at)
+    for _ in range(2):
+        size = buffer[at]
+        if size < _VARINT_FLAG and not size & 1:
+            at += 1 + (size >> 1)
+        else:
+            size, at = read_varint(buffer, at, end)
+            at += max(size, 0)
+    if at >= end:
+        raise ProtocolError(f"a record that ends {at - end} bytes before its headers")
+    return at
 
+
+def read_headers(block: bytes) -> Headers:
+    """The headers of a record.
+
+    :param block: the rest of the record, behind its value: how many there are, then they.
     :return: them; a null value is read as an empty one.
     :raises ProtocolError: when they do not fill it.
     """
     headers: list[tuple[str, bytes]] = []
+    end = len(block)
+    count, at = read_varint(block, 0, end)
+    if not 0 <= count <= MAX_HEADERS:
+        raise ProtocolError(f"{count} headers in a record, of which at most {MAX_HEADERS} are read")
     for _ in range(count):
-        name, at = _read_field(buffer, at, end)
-        value, at = _read_field(buffer, at, end)
+        name, at = _read_field(block, at, end)
+        value, at = _read_field(block, at, end)
         headers.append((str(name or b"", "utf-8", "surrogateescape"), value or b""))
     if at != end:
         raise ProtocolError(f"{end - at} bytes left over in a record")
     return tuple(headers)
 
 
+def _skip_times(buffer: bytes, at: int) -> int:
+    """The offset after a record's attributes, time stamp and offset: what they are is of no interest."""
+    at += 1
+    for _ in range(2):
+        while buffer[at] >= _VARINT_FLAG:
+            at += 1
+        at += 1
+    return at
+
+
 def _read_field(buffer: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     """A key, a value or a part of a header, None if it is null; and the offset after it."""
+    # <hot> A few times for each record: the length is read without a call where it is one byte.
     size = buffer[at] if at < end else _VARINT_FLAG
-    if size < _VARINT_FLAG and not size & 1:  # one byte, not negative: as `read_varint`, without the call
+    if size < _VARINT_FLAG and not size & 1:
         size >>= 1
         at += 1
     else:

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from sluicegate.model import HeaderChange, Headers, Message, Part
+from sluicegate.model import HeaderChange, Message, Part
 from sluicegate.sessions.work import Turn, Work
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.header_changes import change_headers, rebuilt
-from sluicegate_kafka.codec.message_reading import read_messages, schema_of
+from sluicegate_kafka.codec.message_reading import read_messages
 from sluicegate_kafka.codec.produce_requests import Inspected, ProduceRequest, ProduceTopic
 from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.records import Batch, iter_batches
@@ -114,27 +114,16 @@ def _read_contents(inspection: Inspection, topic: ProduceTopic, parts: Collectio
         return Contents((), f"{topic.messages} in one request, of which at most {MAX_MESSAGES} are read")
     messages: list[Message] = []
     measuring = inspection.measuring
-    with_headers = Part.HEADERS in parts or Part.SCHEMA in parts
     try:
         for batch in _batches(topic):
             buffer, begin, stop = yield from inspection.plain(topic.frame, batch)
             measuring.need(measuring.nbytes + stop - begin + _MESSAGE_BYTES * batch.record_count)
             count, current = batch.record_count, measuring.slice
-            read = yield from read_messages(buffer, begin, stop, count, current, with_headers=with_headers)
-            messages += [_message(*each, parts) for each in read]
+            messages += yield from read_messages(buffer, begin, stop, count, current, parts)
     except ProtocolError as error:
         inspection.allowance.use_up()
         return Contents((), error.reason)
     return Contents(messages, "")
-
-
-def _message(headers: Headers, key: bytes | None, value: bytes, parts: Collection[Part]) -> Message:
-    return Message(
-        headers if Part.HEADERS in parts else (),
-        key if Part.KEY in parts else None,
-        schema_of(headers, value) if Part.SCHEMA in parts else "",
-        value if Part.VALUE in parts else b"",
-    )
 
 
 def _batches(topic: ProduceTopic) -> Iterator[Batch]:
