@@ -32,6 +32,8 @@ class GateCache:
         """Gates that were compiled so far, which takes long: sessions do few of them in a turn."""
         self.changes = 0
         """How often the policies have changed; sessions detect outdated caches by it."""
+        self.creation_is_policed = True
+        """False if no policy is on the creation of any topic, so that no gate has to be asked about it."""
         self.on_replace: list[Callable[[], None]] = []
         """Called after each change of the policies, before any gate is compiled from them."""
         self.max_gates = max_gates

@@ -27,6 +27,8 @@ _LAST_GOOD = "sluicegate: last good checks"
 """Key in a topic's plugin data."""
 _LAST_RULES = "sluicegate: last good delay rules"
 """Key in a topic's plugin data."""
+_ON_CREATION = frozenset({"allow_topic_creation", "max_partitions"})
+"""The fields of the product's own policies on creating topics."""
 
 Kept = TypeVar("Kept")
 
@@ -74,6 +76,7 @@ class GateCompiler:
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults, self._broker_only)
         self.gates = GateCache(self._compile, max_gates)
+        self.gates.creation_is_policed = self._polices_creation()
         self.rollouts = RolloutCounts()
         self.context: TopicContext | None = None
         """Set in the state of each topic, so that checks reach factors and quotas."""
@@ -97,7 +100,15 @@ class GateCompiler:
         """Replace all policies at once: the next look-up of any topic uses them."""
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults, self._broker_only)
+        self.gates.creation_is_policed = self._polices_creation()
         self.gates.replace()
+
+    def _polices_creation(self) -> bool:
+        """Whether checks may be on the creation of some topic: the product's by their fields, or a plugin's."""
+        return any(plugin not in self._own for plugin, _, _ in self._ask_checks) or not all(
+            _ON_CREATION.isdisjoint(layer.settings) and _ON_CREATION.isdisjoint(layer.ceilings)
+            for layer in self.policies.layers
+        )
 
     def _compile(self, topic: str, exempt: bool, now_ns: int) -> Gate:
         name = self._name_of(topic)

@@ -214,6 +214,24 @@ def test_a_lookup_that_creates_nothing_passes_as_it_is(asked: Any) -> None:
     assert wire.forwarded() == [frame[4:]]
 
 
+def test_without_policies_on_creation_names_cost_no_gates() -> None:
+    wire = Wire(Bench(max_publish_rate=1_000))
+    names = {f"t{number}": 1 for number in range(3)}
+    for asked in (lookup(12, *names), creation(5, **names)):
+        wire.client_sends(frame := request(asked))
+        assert wire.forwarded() == [frame[4:]]
+    assert wire.shared.gates.compiled == 0
+
+
+def test_a_policy_on_creation_that_comes_later_applies() -> None:
+    made = Bench()
+    wire = Wire(made)
+    made.set_topic("no", allow_topic_creation=False)
+    wire.client_sends(request(lookup(12, "no")))
+    (forwarded,) = wire.forwarded()
+    assert decode_request(forwarded, METADATA, 12).allow_auto_topic_creation is False
+
+
 def test_a_lookup_too_old_to_ask_for_no_creation_is_not_served() -> None:
     wire = Wire(bench())
     wire.client_sends(request(lookup(0, "a")))
