@@ -7,9 +7,10 @@ from hypothesis import given
 from tests.kafka.codec.packing import FORMS, packed_batch
 from tests.kafka.codec.test_message_reading import RECORDS, Record, built
 
-from sluicegate.model import HeaderChange
+from sluicegate.model import HeaderChange, Message, Part
 from sluicegate_kafka.codec.compression import unpacked
 from sluicegate_kafka.codec.header_changes import change_headers, rebuilt
+from sluicegate_kafka.codec.message_reading import read_messages
 from sluicegate_kafka.codec.record_walk import Slice
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD, COMPRESSION_MASK, walk_batches
 from sluicegate_kafka.codec.slices import at_once
@@ -59,3 +60,11 @@ def test_a_batch_is_compressed_as_it_was(form: str) -> None:
     codec = head.attributes & COMPRESSION_MASK
     records = b"".join(unpacked(codec, after[BATCH_OVERHEAD:], 1 << 20))
     assert records == changed(plain, plain)[BATCH_OVERHEAD:]
+
+
+def test_a_number_of_headers_that_is_not_written_in_the_shortest_form_is_replaced_whole() -> None:
+    record = b"\0\0\0\x01\x02v" + b"\x82\0" + b"\x08gone\x02x"
+    records = bytes([2 * len(record)]) + record
+    after = at_once(change_headers(records, 0, len(records), CHANGE.apply, Slice()))
+    (whole,) = at_once(read_messages(after, 0, len(after), 1, Slice(), list(Part)))
+    assert whole == Message((("added", b"x" * 200),), None, "", b"v")
