@@ -1,8 +1,9 @@
 """Policies that read messages, in the processes of clients."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic_ns
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,29 @@ from sluicegate.client.open_policies import OpenPolicies
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import HeldMessage, Publisher
-from sluicegate.model import UNCHANGED, HeaderChange, Headers
+from sluicegate.config.models import GatewayConfig
+from sluicegate.embedded import PolicyEngine
+from sluicegate.engine.check import Check
+from sluicegate.hooks import hookimpl
+from sluicegate.model import (
+    UNCHANGED,
+    Action,
+    Decision,
+    HeaderChange,
+    Headers,
+    Level,
+    Operation,
+    OperationKind,
+    Outcome,
+    PolicyLayer,
+    Reason,
+    Setting,
+    Source,
+)
 from sluicegate.sessions.work import Running
+from sluicegate.testing import NullSink
 from sluicegate_kafka.client.described import changed, message_of
+from sluicegate_kafka.config import KafkaConfig
 
 FILE = """
 brokers: [{{name: shop, system: kafka, bootstrap: ["127.0.0.1:1"], listen: {{port: 2}}}}]
@@ -26,6 +47,7 @@ policies:
     burst_seconds: 1
 """
 TRACED, SECRET = ("trace", b"1"), ("x-secret", b"2")
+LATER_NS = 10_000_000_000
 
 
 @pytest.fixture
@@ -66,6 +88,53 @@ def test_a_held_message_changes_when_it_goes_on(publisher: Publisher) -> None:
     made = running.begin(held.waiting(running))
     assert made is running
     assert running.go_on(now_ns + 2_000_000_000) == HeaderChange(remove=frozenset({"x-secret"}))
+
+
+class Stamping:
+    """Sets a header of each message, without reading any."""
+
+    @hookimpl
+    def sluicegate_policy_checks(self) -> list[Check]:
+        return [Check("stamp", (OperationKind.PUBLISH,), self._stamp)]
+
+    @staticmethod
+    def _stamp(op: Operation, now_ns: int) -> Decision:
+        reason = Reason("stamp", Outcome.INVALID, "stamped")
+        return Decision(Action.REWRITE, (reason,), headers=HeaderChange({"stamp": b"1"}))
+
+
+@pytest.mark.parametrize("rate", [10, 1])  # by 1 a second, the second message is held
+def test_headers_that_cannot_be_changed_are_told_once(caplog: pytest.LogCaptureFixture, rate: int) -> None:
+    entry = {"name": "shop", "system": "kafka", "bootstrap": ["127.0.0.1:1"], "listen": {"port": 2}}
+    config = GatewayConfig(brokers=(KafkaConfig.model_validate(entry),))
+    layers = [PolicyLayer(Level.BROKER, "", {"max_publish_rate": Setting(rate, Source.FILE)})]
+    with PolicyEngine(config, layers, plugins=[Stamping()], sink=NullSink()) as engine:
+        client = PolicedClient(engine, "User:ann", "shop", None)
+        free = Publisher(client, "orders.eu", message_of)
+        fixed = Publisher(client, "orders.us", message_of, unchangeable="the library takes none")
+        for _ in range(2):
+            assert sent(free, parts()) == HeaderChange({"stamp": b"1"})
+        assert not engine.not_enforced
+        for contents, now_ns in ((parts(), 0), (parts(), 0), (None, 2 * LATER_NS)):
+            assert sent(fixed, contents, now_ns) is UNCHANGED
+        assert engine.not_enforced == {"stamp": "the library takes none"}
+        assert engine.explain("orders.us")["not_enforced"] == engine.not_enforced
+    [line] = [each.message for each in caplog.records if "stamp" in each.message]
+    assert line == "policy stamp of shop changes headers, which stay as they are: the library takes none"
+
+
+def sent(
+    publisher: Publisher, contents: Sequence[tuple[Any, ...]] | None, now_ns: int = 0
+) -> HeaderChange | None:
+    """What changes in a message, later if it is held."""
+    change = publisher.send(2, now_ns, contents)
+    if not isinstance(change, HeldMessage):
+        return change
+    running: Running[HeaderChange] = Running(now_ns)
+    assert running.begin(change.waiting(running)) is running
+    made = running.go_on(now_ns + LATER_NS)
+    assert not isinstance(made, Running)
+    return made
 
 
 @pytest.mark.parametrize("form", [dict, list])

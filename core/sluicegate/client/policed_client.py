@@ -1,11 +1,14 @@
 """One client of an application: who it is, and what it has attached."""
 
+import logging
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
 
 from sluicegate.client.refused import RefusedError, held_too_long
+from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.wait_queue import Hold
@@ -13,6 +16,8 @@ from sluicegate.model import UNCHANGED, Action, Decision, HeaderChange, Operatio
 from sluicegate.sessions.admission import Admission, taking
 from sluicegate.sessions.listings import Listings
 from sluicegate.sessions.work import Turn, Until, Work
+
+log = logging.getLogger(__name__)
 
 _NUMBERS = count(1)
 _S = 1_000_000_000
@@ -32,6 +37,13 @@ class Engine(Protocol):
     @property
     def gates(self) -> GateCache:
         """Compiled gates by topic."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's entry."""
+
+    not_enforced: Mapping[str, str]
+    """Why policies that are set do not apply in this process, by policy."""
 
     def wall_ms(self, now_ns: int, /) -> int:
         """Wall-clock milliseconds since 1970 at a monotonic time."""
@@ -139,10 +151,13 @@ class PolicedClient:
 
     # -- waiting --------------------------------------------------------------------------------------
 
-    def holding(self, turn: Turn, op: Operation, decision: Decision) -> Work[HeaderChange]:
+    def holding(
+        self, turn: Turn, op: Operation, decision: Decision, unchangeable: str = ""
+    ) -> Work[HeaderChange]:
         """Hold an operation until its gate lets it pass.
 
         :param decision: what the gate has decided first.
+        :param unchangeable: why its messages' headers cannot be changed; empty if they can.
         :return: what changes in the headers of its messages.
         :raises RefusedError: in the work, if it is refused, or was held for as long as its client waits.
         """
@@ -157,10 +172,25 @@ class PolicedClient:
                 yield Until(turn.now_ns + wait_ns)
                 decided = self.gate(op.topic, turn.now_ns).decide(op, turn.now_ns)
                 stops = _stops(decided)
-            return UNCHANGED if decided is None else decided.headers
+            return UNCHANGED if decided is None else self.change_by(decided, unchangeable)
         finally:
             if stops is not None:  # refused, cancelled or closed: its turn in the queue is for others
                 self.gate(op.topic, turn.now_ns).abandon(op, turn.now_ns)
+
+    def change_by(self, decision: Decision, unchangeable: str) -> HeaderChange:
+        """What a decision changes in headers.
+
+        :param unchangeable: why that cannot be: then nothing changes, and the policies are named once as not
+            enforced.
+        """
+        engine = self.engine
+        if not unchangeable or decision.headers is UNCHANGED:
+            return decision.headers
+        for policy in {reason.policy for reason in decision.reasons} - engine.not_enforced.keys():
+            engine.not_enforced = {**engine.not_enforced, policy: unchangeable}
+            text = "policy %s of %s changes headers, which stay as they are: %s"
+            log.warning(text, policy, engine.config.name, unchangeable)
+        return UNCHANGED
 
     def _patience_of(self, turn: Turn) -> int:
         return self.patience_ns if self.patience_ns is not None else 2**62

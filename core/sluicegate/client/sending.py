@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic_ns
-from typing import Any
+from typing import Any, Final
 
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
@@ -18,6 +18,8 @@ from sluicegate.model import (
 )
 from sluicegate.sessions.work import Turn, Work
 
+_BATCHED: Final = "they were batched by the application"
+
 
 @dataclass(frozen=True, slots=True)
 class HeldMessage:
@@ -26,10 +28,12 @@ class HeldMessage:
     client: PolicedClient
     op: Operation
     decision: Decision
+    unchangeable: str = ""
+    """Why its headers cannot be changed; empty if they can."""
 
     def waiting(self, turn: Turn) -> Work[HeaderChange]:
         """The work that waits; see `PolicedClient.holding`."""
-        return self.client.holding(turn, self.op, self.decision)
+        return self.client.holding(turn, self.op, self.decision, self.unchangeable)
 
 
 class Publisher:
@@ -39,6 +43,7 @@ class Publisher:
     :param topic: as the broker names it.
     :param describe: makes a message as policies read it of what the client's library has of it.
     :param reliable: False if the client asks for no answers (acks=0), so that messages may be dropped.
+    :param unchangeable: why the headers of messages cannot be changed; empty if they can.
     """
 
     __slots__ = (
@@ -53,11 +58,18 @@ class Publisher:
         "_lock",
         "_op",
         "_reliable",
+        "_unchangeable",
         "topic",
     )
 
     def __init__(
-        self, client: PolicedClient, topic: str, describe: Callable[..., Message], *, reliable: bool = True
+        self,
+        client: PolicedClient,
+        topic: str,
+        describe: Callable[..., Message],
+        *,
+        reliable: bool = True,
+        unchangeable: str = "",
     ) -> None:
         self._client = client
         self._describe = describe
@@ -71,6 +83,7 @@ class Publisher:
         """Fixed delay in ms, and the header that says when to deliver, as of a change of the policies."""
         self._delay_changes = -1
         self._reliable = reliable
+        self._unchangeable = unchangeable
         self.topic = topic
         self._op = self._operation()
 
@@ -118,7 +131,7 @@ class Publisher:
             decision = gate.publish(op, now_ns)
             if decision is None:
                 return UNCHANGED
-            return self._settle(op, decision)
+            return self._settle(op, decision, _BATCHED if contents is None else self._unchangeable)
 
     def delay(self) -> tuple[int, str]:
         """How the topic's policies set the delivery time of messages.
@@ -137,15 +150,17 @@ class Publisher:
     def _read(self, op: Operation, contents: Sequence[tuple[Any, ...]] | None) -> None:
         """Set what policies read."""
         op.contents = () if contents is None else [self._describe(*parts) for parts in contents]
-        op.unreadable = "they were batched by the application" if contents is None else ""
+        op.unreadable = _BATCHED if contents is None else ""
 
-    def _settle(self, op: Operation, decision: Decision) -> HeldMessage | HeaderChange | None:
+    def _settle(
+        self, op: Operation, decision: Decision, unchangeable: str
+    ) -> HeldMessage | HeaderChange | None:
         action = decision.action
         if action is Action.DELAY:
             self._op = self._operation()  # the other one keeps its place in the queue until it passes
-            return HeldMessage(self._client, op, decision)
+            return HeldMessage(self._client, op, decision, unchangeable)
         if action is Action.DROP:
             return None
         if action is Action.REWRITE:
-            return decision.headers
+            return self._client.change_by(decision, unchangeable)
         raise RefusedError(decision)

@@ -104,7 +104,7 @@ class GateCompiler:
         self.gates.replace()
 
     def _polices_creation(self) -> bool:
-        """Whether checks may be on the creation of some topic: the product's by their fields, or a plugin's."""
+        """Whether a check may be on creating some topic: one of the product by its field, or a plugin's."""
         return any(plugin not in self._own for plugin, _, _ in self._ask_checks) or not all(
             _ON_CREATION.isdisjoint(layer.settings) and _ON_CREATION.isdisjoint(layer.ceilings)
             for layer in self.policies.layers

@@ -16,6 +16,8 @@ from sluicegate_kafka.client.rd_consumer import Consumer
 from sluicegate_kafka.client.rd_errors import publish_error
 from sluicegate_kafka.client.rd_producer import length_of, policed_of
 
+_NO_HEADERS = "AIOProducer takes no headers for messages that it batches"
+
 
 class AIOProducer(aio.AIOProducer):
     """The original's producer; `produce` waits for the message's rate, or raises.
@@ -48,7 +50,6 @@ class AIOProducer(aio.AIOProducer):
         """
         try:
             publisher = self._publishers.get(topic) or await self._publisher(topic)
-            # The original takes no headers for messages that it batches.
             contents = ((options.get("headers"), key, value),)
             decided = publisher.send(length_of(value) + length_of(key), monotonic_ns(), contents)
             if isinstance(decided, HeldMessage):
@@ -69,7 +70,8 @@ class AIOProducer(aio.AIOProducer):
         """Attach as a producer of a topic."""
         policed, kind = self._policed, OperationKind.ATTACH_PRODUCER
         await finish(policed.engine, lambda turn: policed.attaching(turn, kind, topic))
-        return self._publishers.setdefault(topic, Publisher(policed, topic, message_of))
+        publisher = Publisher(policed, topic, message_of, unchangeable=_NO_HEADERS)
+        return self._publishers.setdefault(topic, publisher)
 
 
 class AIOConsumer(aio.AIOConsumer):
