@@ -32,16 +32,16 @@ def joined(first: Decision, second: Decision) -> Decision:
 
 
 def reading(check: Check, topic: str, policies: EffectivePolicies, faults: GateFaults) -> CheckCall:
-    """The call of a check that reads messages, made only if they can be read.
+    """The call of a check that reads messages, made only if what it reads of them can be read.
 
     :param topic: full name.
     :param policies: of the topic.
     :param faults: counts messages that cannot be read.
     """
-    call = check.call
+    call, reads_value = check.call, Part.VALUE in check.reads
 
     def read(op: Operation, now_ns: int) -> Decision | None:
-        if not op.unreadable:
+        if not op.unreadable or (op.contents and not reads_value):
             return call(op, now_ns)
         # Encrypted ones, say: no fault of the check, so the breaker does not count them.
         faults.unread(Fault(plugin_of(check), check.policy, topic, f"unreadable: {op.unreadable}", False))

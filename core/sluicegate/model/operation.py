@@ -67,7 +67,8 @@ class Operation:
     contents: Sequence[Message] = ()
     """The messages themselves; set only where the gate `reads` a part of them."""
     unreadable: str = ""
-    """Why messages could not be read; set only where a policy inspects or reads them."""
+    """Why messages could not be read; set only where a policy inspects or reads them. With `contents`, it is
+    their values alone that could not."""
     partitions: int = 0
     """How many partitions the topic will have; set only where it is created or gets more, 0 if not known."""
     waiter: object | None = None

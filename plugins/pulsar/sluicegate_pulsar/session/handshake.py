@@ -17,15 +17,13 @@ from sluicegate_pulsar.codec.frames import command_frame, command_type, parse_co
 from sluicegate_pulsar.codec.own_frames import NO_REQUEST, error
 from sluicegate_pulsar.codec.pulsar_pb2 import ServerError
 from sluicegate_pulsar.events import PulsarClose, PulsarEvent
-from sluicegate_pulsar.session.requests.connection import Connection
+from sluicegate_pulsar.session.requests.connection import BROKER_SIZE, Connection
 from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, Handler
 from sluicegate_pulsar.session.shared.refusals import is_cpp
 from sluicegate_pulsar.session.shared.shared import Shared
 
 _TYPES = pb.BaseCommand.Type
 _MAX_TOKEN = 64 * 1024
-_BROKERS_SIZE = 5 * 1024 * 1024
-"""Largest message where a broker does not say: older ones do not, and have no other."""
 
 
 class Handshake:
@@ -143,7 +141,7 @@ class Handshake:
         self._begin()
         command = parse_command(data, start, stop)
         connected = command.connected
-        size = connected.max_message_size or _BROKERS_SIZE
+        size = self._connection.broker_size = connected.max_message_size or BROKER_SIZE
         advertised = self._shared.advertised_size(size) if is_cpp(client.version) else size
         if not _hide(connected.feature_flags) and advertised == size:
             return PASS

@@ -7,6 +7,8 @@ import pytest
 from tests.pulsar.codec.test_contents import CODECS, Batch, batch_of
 from tests.pulsar.session.messages import (
     JAVA,
+    connect,
+    connected,
     parse,
     producer,
     producer_success,
@@ -76,6 +78,10 @@ class Reader:
     def check(self, op: Operation, now_ns: int) -> Decision | None:
         self.seen.append(list(op.contents))
         return self.decide(op.contents)
+
+
+class OtherReader(Reader):
+    """A second one beside it."""
 
 
 def opened(bench: Bench, **options: object) -> Wire:
@@ -255,6 +261,21 @@ def test_what_an_encrypted_message_says_outside_its_payload_is_read(reads: Colle
     assert value == b""
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [ENCRYPTED, {"num_chunks_from_msg": 2, "chunk_id": 0, "uuid": "u"}, {"compression": LZ4}],
+    ids=["encrypted", "chunk", "damaged"],
+)
+def test_a_value_that_cannot_be_read_hides_nothing_from_checks_of_headers(fields: dict[str, Any]) -> None:
+    headers, value = Reader({"headers"}), OtherReader({"headers", "value"}, fail_open=True)
+    bench = Bench({}, [headers, value], required_headers="a", delay_header="a")
+    wire = opened(bench, version=JAVA)
+    wire.client_sends(send(0, b"?", **PROPERTIES, **fields), send(1, b"?", **fields))
+    assert headers.seen == [[Message((("a", b"1"),))]]
+    assert value.seen == []
+    assert [parse(frame).send.sequence_id for frame in wire.sent_up()] == [0]
+
+
 def test_a_message_that_is_damaged_in_transit_is_not_read() -> None:
     frame = bytearray(send(0, b"v"))
     parts = split(bytes(frame), 0, len(frame))
@@ -412,6 +433,51 @@ def test_properties_that_cannot_be_set_refuse_the_message() -> None:
     wire.broker_sends(receipt(1))
     (text,) = texts(wire)
     assert text.startswith("The properties of the message cannot be changed: encrypted [sluicegate ")
+
+
+def small_broker(bench: Bench) -> Wire:
+    """A wire to a broker that takes messages of 100,000 bytes."""
+    wire = Wire(bench, is_open=False)
+    for asked, answer in ((connect(), connected(100_000)), (producer(), producer_success())):
+        wire.client_sends(asked)
+        wire.broker_sends(answer)
+    wire.sent_up()
+    wire.sent_down()
+    return wire
+
+
+@pytest.mark.parametrize("added", [9_000, 10_000])
+def test_a_message_does_not_grow_beyond_what_the_broker_takes(added: int) -> None:
+    wire = small_broker(Bench({}, [Reader((), lambda messages: rewrite({"by": b"g" * added}))]))
+    wire.client_sends(send(0, bytes(100_000)), send(1))
+    frames = wire.sent_up()
+    assert wire.closed is None
+    if added == 9_000:
+        assert [len(properties(frame)) for frame in frames] == [1, 1]
+        return
+    assert [parse(frame).send.sequence_id for frame in frames] == [1]
+    wire.broker_sends(receipt(1))
+    (text,) = texts(wire)
+    assert text.startswith(
+        "The properties of the message cannot be changed by mine: it would have 110056 bytes, and the broker "
+        "takes messages of 100000 [sluicegate "
+    )
+
+
+@pytest.mark.parametrize("compression", [0, LZ4])
+def test_a_batch_does_not_grow_beyond_what_consumers_take(compression: int) -> None:
+    # They drop an entry whose payload is larger than the broker's limit, whatever its metadata takes.
+    wire = small_broker(Bench({}, [Reader((), lambda messages: rewrite({"by": b"gate"}))]))
+    wire.client_sends(batch(0, [([], None, bytes(99_985))], compression))
+    repack(wire)
+    assert len(wire.sent_up()) == (1 if compression else 0)
+    assert len(texts(wire)) == (0 if compression else 1)
+
+
+def test_a_message_that_is_too_large_already_passes_on_to_the_broker() -> None:
+    wire = small_broker(Bench(remove_headers="a"))
+    wire.client_sends(send(0, bytes(120_000), **PROPERTIES))
+    assert len(wire.sent_up()) == 1
 
 
 def test_damage_is_not_hidden_by_a_change() -> None:

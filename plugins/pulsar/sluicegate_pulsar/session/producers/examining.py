@@ -44,6 +44,8 @@ _READ_WORK: Final = MESSAGES_PER_SLICE // CONTENTS_PER_SLICE
 """The work of reading a message, in messages of a batch that are walked."""
 _MESSAGE_BYTES: Final = 500
 """Memory of what is read of a message, besides its payload."""
+_FRAME_PADDING: Final = 9 * 1024
+"""Bytes that a frame may have beyond the largest message: brokers take 10 KiB, and storing needs some."""
 _INSIDE: Final = frozenset({"headers", "key", "value"})
 """What stands in the payload of a batch; its schema is that of the whole."""
 
@@ -98,16 +100,10 @@ class Examining:
         if metadata is None:
             return Examined(metadata, largest, unreadable="damaged")
         self._connection.charge_work(_READ_WORK)
-        try:
-            _check_number(metadata)
-            if _is_unpacked(metadata, gate.reads):
-                contents = yield from self._unpacked_contents(sent, metadata, gate.reads)
-            else:
-                contents = [read_message(metadata.parsed, b"", gate.reads)] * metadata.num_messages_in_batch
-        except ProtocolError as error:
-            return Examined(metadata, largest, unreadable=error.reason)
+        contents, unreadable = yield from self._contents(sent, metadata, gate.reads)
         messages = list(map(message_of, contents))
-        return Examined(metadata, largest, messages, "", _deliver_at(gate, messages, metadata, received_ms))
+        deliver_at = _deliver_at(gate, messages, metadata, received_ms)
+        return Examined(metadata, largest, messages, unreadable, deliver_at)
 
     def memory(self, metadata: MetadataHead | None) -> int:
         """Bytes of memory that the messages of an entry take while a policy reads them."""
@@ -135,6 +131,10 @@ class Examining:
             text = f"The properties of the message cannot be changed: {error.reason}"
             return Changed(sent, examined._replace(metadata=metadata), with_id(text, decision.id))
         changed = Sent.whole(frame)
+        if problem := _growth(sent, changed, self._connection.broker_size):
+            policies = ", ".join(sorted({reason.policy for reason in decision.reasons}))
+            text = f"The properties of the message cannot be changed by {policies}: {problem}"
+            return Changed(sent, examined._replace(metadata=metadata), with_id(text, decision.id))
         return Changed(changed, examined._replace(metadata=read_composed(*changed)))
 
     def _changed(self, sent: Sent, metadata: MetadataHead, change: HeaderChange) -> Work[bytes]:
@@ -154,19 +154,26 @@ class Examining:
             payload = yield from _repacked(Repacking(metadata.compression, payload, None), metadata)
         return with_batch(data, start, parts, metadata, size, payload)
 
-    def _unpacked_contents(
+    def _contents(
         self, sent: Sent, metadata: MetadataHead, reads: Collection[str]
-    ) -> Work[list[Content]]:
-        """What the messages hold, where the payload has to be read for it.
-
-        :raises ProtocolError: when that cannot be read.
-        """
-        payload = yield from self._payload(sent, metadata)
-        if not metadata.is_batch:
-            return [read_message(metadata.parsed, payload, reads)]
-        contents = yield from read_batch(metadata, payload, reads)
-        self._connection.charge_work(_READ_WORK * (len(contents) % CONTENTS_PER_SLICE))
-        return contents
+    ) -> Work[tuple[list[Content], str]]:
+        """What the messages hold, and why that is not all of it: then it lacks a value, or is empty."""
+        contents: list[Content] = []
+        try:
+            _check_number(metadata)
+            is_unpacked = _is_unpacked(metadata, reads)
+            if not (metadata.is_batch and is_unpacked):
+                contents = [read_message(metadata.parsed, b"", reads)] * metadata.num_messages_in_batch
+            if is_unpacked:
+                payload = yield from self._payload(sent, metadata)
+                if not metadata.is_batch:
+                    contents = [(*contents[0][:-1], payload)]
+                else:
+                    contents = yield from read_batch(metadata, payload, reads)
+                    self._connection.charge_work(_READ_WORK * (len(contents) % CONTENTS_PER_SLICE))
+        except ProtocolError as error:
+            return contents, error.reason
+        return contents, ""
 
     def _payload(self, sent: Sent, metadata: MetadataHead) -> Work[bytes]:
         """The payload of an entry, unpacked.
@@ -191,6 +198,20 @@ def holds_up(decision: Decision) -> bool:
     if decision.action is Action.REWRITE:
         return decision.headers is not UNCHANGED
     return decision.action is Action.DELAY
+
+
+def _growth(before: Sent, after: Sent, broker_size: int) -> str:
+    """Why a changed frame is too large; empty if it is not, or was as large before.
+
+    Brokers close the connection that brings a larger frame, and consumers drop a larger payload.
+    """
+    for old, new, most in (
+        (before.head.payload_size, after.head.payload_size, broker_size),
+        (before.stop - before.start, len(after.data), broker_size + _FRAME_PADDING),
+    ):
+        if new > max(old, most):
+            return f"it would have {new} bytes, and the broker takes messages of {broker_size}"
+    return ""
 
 
 def _check_number(metadata: MetadataHead) -> None:

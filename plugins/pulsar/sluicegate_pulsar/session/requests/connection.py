@@ -4,6 +4,8 @@ A handler returns the commands that take the place of its frame. Work that goes 
 connection; the session keeps all of it in order with the frames that pass unread.
 """
 
+from typing import Final
+
 from sluicegate.broker import Buffer, Command, NextTurn, ToClient, ToUpstream
 from sluicegate.decisions.ids import with_id
 from sluicegate.engine.budget import Budget
@@ -24,6 +26,9 @@ _PER_SLICE = 250
 _ATTACHING_WORK = MESSAGES_PER_SLICE // 10
 """The work of a producer or consumer that attaches: 40 us, 400 us where a gate has to be compiled."""
 
+BROKER_SIZE: Final = 5 * 1024 * 1024
+"""Largest message where a broker does not say: older ones do not, and have no other."""
+
 
 class Connection:
     """One client connection.
@@ -36,6 +41,7 @@ class Connection:
     __slots__ = (
         "_turn_left",
         "_work",
+        "broker_size",
         "client",
         "closing",
         "memory",
@@ -49,6 +55,8 @@ class Connection:
     def __init__(self, peer: str, budget: Budget, most_requests: int) -> None:
         self.client = Client(peer)
         self.memory = Memory(budget)
+        self.broker_size = BROKER_SIZE
+        """The largest message that the broker takes, in bytes; as it says in CONNECTED."""
         self.reading = Reading()
         """Of the client's frames."""
         self.requests = Requests(self.client, self.reading, most_requests, self.close)
