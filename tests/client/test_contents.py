@@ -117,10 +117,10 @@ def test_headers_that_cannot_be_changed_are_told_once(caplog: pytest.LogCaptureF
         assert not engine.not_enforced
         for contents, now_ns in ((parts(), 0), (parts(), 0), (None, 2 * LATER_NS)):
             assert sent(fixed, contents, now_ns) is UNCHANGED
-        assert engine.not_enforced == {"stamp": "the library takes none"}
+        assert engine.not_enforced == {"stamp": "headers stay as they are: the library takes none"}
         assert engine.explain("orders.us")["not_enforced"] == engine.not_enforced
     [line] = [each.message for each in caplog.records if "stamp" in each.message]
-    assert line == "policy stamp of shop changes headers, which stay as they are: the library takes none"
+    assert line == "policy stamp of shop is not enforced: headers stay as they are: the library takes none"
 
 
 def sent(

@@ -183,14 +183,18 @@ class PolicedClient:
         :param unchangeable: why that cannot be: then nothing changes, and the policies are named once as not
             enforced.
         """
-        engine = self.engine
         if not unchangeable or decision.headers is UNCHANGED:
             return decision.headers
-        for policy in {reason.policy for reason in decision.reasons} - engine.not_enforced.keys():
-            engine.not_enforced = {**engine.not_enforced, policy: unchangeable}
-            text = "policy %s of %s changes headers, which stay as they are: %s"
-            log.warning(text, policy, engine.config.name, unchangeable)
+        for policy in {reason.policy for reason in decision.reasons}:
+            self.leave(policy, f"headers stay as they are: {unchangeable}")
         return UNCHANGED
+
+    def leave(self, policy: str, why: str) -> None:
+        """Name a policy that is not enforced here, in the log and to who asks; once."""
+        engine = self.engine
+        if policy not in engine.not_enforced:
+            engine.not_enforced = {**engine.not_enforced, policy: why}
+            log.warning("policy %s of %s is not enforced: %s", policy, engine.config.name, why)
 
     def _patience_of(self, turn: Turn) -> int:
         return self.patience_ns if self.patience_ns is not None else 2**62

@@ -84,6 +84,24 @@ async def test_one_producer_too_many_is_refused_until_another_ends(new_client: N
             pass
 
 
+async def test_a_rate_that_would_drop_is_named_and_makes_messages_wait(
+    new_client: NewClient, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = [str(number).encode() for number in range(7)]
+    async with (
+        new_client(topic, max_dispatch_rate=5, on_limit={"max_dispatch_rate": "drop"}) as client,
+        producing(client, topic) as producer,
+        consuming(client, topic) as consumer,
+    ):
+        engine = client._policies.engine
+        assert list(engine.not_enforced) == ["on_limit.max_dispatch_rate"]
+        assert engine.explain(topic)["not_enforced"] == engine.not_enforced
+        for value in values:
+            await producer.send(value)
+        assert await consumer.take(len(values)) == values
+    assert len([each for each in caplog.records if "on_limit.max_dispatch_rate" in each.message]) == 1
+
+
 async def test_dispatched_at_its_rate_nothing_is_lost_doubled_or_reordered(
     new_client: NewClient, topic: str
 ) -> None:

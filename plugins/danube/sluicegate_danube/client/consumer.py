@@ -17,6 +17,10 @@ _MS = 1_000
 """Danube gives publish times in microseconds."""
 _FEW = 1
 """Messages that have passed and wait for the application; those behind them stay at the broker."""
+_DROPS = tuple(
+    f"on_limit.max_{of}dispatch_rate{unit}" for of in ("", "subscription_") for unit in ("", "_bytes")
+)
+_WHY_WAITING = "messages wait instead, as a client does not know whether its topic is dispatched reliably"
 
 
 class Consumer(danube.Consumer):  # type: ignore[misc]  # danube-client has no types
@@ -39,6 +43,7 @@ class Consumer(danube.Consumer):  # type: ignore[misc]  # danube-client has no t
         except RefusedError as refused:
             raise error(refused) from refused
         self._receiver = Receiver(policed, topic, subscription)
+        self._name_drops()
         try:
             await super().subscribe()
         except BaseException:
@@ -69,11 +74,19 @@ class Consumer(danube.Consumer):  # type: ignore[misc]  # danube-client has no t
         while True:
             message = await received.get()
             published_ms = message.publish_time // _MS
-            while wait_ns := receiver.wait_ns(  # noqa: ASYNC110 - until a time, not until an event
-                len(message.payload), published_ms, monotonic_ns()
-            ):
+            while wait_ns := receiver.wait_ns(len(message.payload), published_ms, monotonic_ns()):
+                self._name_drops()  # the policies may have changed
                 await asyncio.sleep(wait_ns / 1e9)
             await passed.put(message)
+
+    def _name_drops(self) -> None:
+        """Name limits that drop at a gateway, which knows how a topic is dispatched."""
+        policed = self.policed
+        with policed.engine.lock:
+            policies = policed.gate(self._topic_name, monotonic_ns()).policies
+            for option in _DROPS:
+                if policies.text(option, "") == "drop":
+                    policed.leave(option, _WHY_WAITING)
 
     def _detach(self) -> None:
         with self.policed.engine.lock:
