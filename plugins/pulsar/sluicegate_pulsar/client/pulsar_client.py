@@ -20,6 +20,7 @@ from sluicegate_pulsar.client.consumer import Consumer, Reader, listening
 from sluicegate_pulsar.client.exceptions import error
 from sluicegate_pulsar.client.opened import SEND_TIMEOUT_MS, Opened
 from sluicegate_pulsar.client.producer import Producer
+from sluicegate_pulsar.client.table_view import TableView
 from sluicegate_pulsar.names import topic_name
 
 _SUBSCRIBE = signature(pulsar.Client.subscribe)
@@ -90,6 +91,19 @@ class Client(pulsar.Client):  # type: ignore[misc]  # pulsar-client has no types
             opened = _listening(bound, "reader_listener")
             original = super().create_reader(*bound.args[1:], **bound.kwargs)
         return self._replaced(original, Reader(original, policed), opened)
+
+    def create_table_view(self, topic: str, *args: Any, **options: Any) -> TableView:
+        """Open a table view, as the original, once there is a place for a consumer on its topic.
+
+        :raises pulsar.exceptions.ConsumerBusy: if there is none.
+        """
+        policed = self._opened.new(None)
+        full = topic_name(topic).full
+        with _opening(policed):
+            self._attach(policed, OperationKind.ATTACH_CONSUMER, full)
+            view = TableView(super().create_table_view(topic, *args, **options), policed, full)
+        self._table_view = view
+        return view
 
     def close(self) -> None:
         """Close it with its producers and consumers, as the original."""
