@@ -10,6 +10,7 @@ from tests.kafka.session.wire import SECOND, Bench, Wire
 from sluicegate.engine.check import Check
 from sluicegate.hooks import hookimpl
 from sluicegate.model import Message, OperationKind, Part, PolicyValue
+from sluicegate_kafka.codec.records import BATCH_OVERHEAD
 from sluicegate_kafka.session.producing import contents
 
 __all__ = ["loaded"]
@@ -57,6 +58,39 @@ def test_requests_like_the_one_before_are_read_as_well() -> None:
         wire.answered()
     wire.client_sends(produce({"t": built([BARE])}, correlation_id=4))
     assert wire.forwarded() == []
+
+
+@pytest.mark.parametrize("count", [1, 50, 51])
+@pytest.mark.parametrize("form", [None, "gzip"])
+def test_few_and_many_messages_are_read_alike(count: int, form: str | None) -> None:
+    wire = reading_wire(required_headers="trace", max_publish_rate=1_000)
+    send(wire, built([TRACED]))  # its gate is compiled from here on
+    wire.broker_sends(produced("t"))
+    wire.answered()
+    whole, lacking = built([TRACED] * count), built([TRACED] * (count - 1) + [BARE])
+    if form is not None:
+        whole, lacking = packed_batch(whole, form), packed_batch(lacking, form)
+    assert len(send(wire, whole)) == 1
+    wire.broker_sends(produced("t"))
+    wire.answered()
+    assert send(wire, lacking) == []
+    ((code, _),) = outcome(wire.answered()[0]).values()
+    assert code == 44
+    assert wire.shared.budget.used == 0
+
+
+def test_a_few_messages_that_are_damaged_are_refused() -> None:
+    wire = reading_wire(required_headers="trace")
+    send(wire, built([TRACED]))
+    wire.broker_sends(produced("t"))
+    wire.answered()
+    damaged = bytearray(built([TRACED] * 2))
+    damaged[BATCH_OVERHEAD] = 2
+    assert send(wire, bytes(damaged)) == []
+    ((code, text),) = outcome(wire.answered()[0]).values()
+    assert code == 44
+    assert text is not None
+    assert text.startswith("Messages for topic t cannot be read: a record of 1 bytes")
 
 
 def test_one_topic_is_refused_and_the_other_passes() -> None:
