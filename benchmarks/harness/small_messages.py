@@ -35,15 +35,23 @@ def kafka_produce(count: int = 20_000) -> Conversation:
         (False, kafka.described([_TOPIC])),
     ]
     records = kafka.batch(_RECORD, 1)
-    body = b"\0" + struct.pack(">hi", -1, 30_000) + b"\2" + kafka.compact(_TOPIC) + b"\2" + bytes(4)
-    body += kafka.uvarint(len(records) + 1) + records + bytes(3)
-    requests = [kafka.request(0, 12, body, flexible=True, correlation_id=n) for n in range(count)]
-    reads = pipelined(requests, [_produced(number) for number in range(count)], 5, 0.7)
+    requests = [produce_request(records, number) for number in range(count)]
+    reads = pipelined(requests, [produced(number) for number in range(count)], 5, 0.7)
     return Conversation("kafka", _FAR_OFF, opening, reads)
 
 
-def _produced(number: int) -> bytes:
-    """The answer to a request: no error, at an offset of the same number."""
+def produce_request(records: bytes, number: int) -> bytes:
+    """A Produce request (version 12, acks=all) of one batch.
+
+    :param number: its correlation id.
+    """
+    body = b"\0" + struct.pack(">hi", -1, 30_000) + b"\2" + kafka.compact(_TOPIC) + b"\2" + bytes(4)
+    body += kafka.uvarint(len(records) + 1) + records + bytes(3)
+    return kafka.request(0, 12, body, flexible=True, correlation_id=number)
+
+
+def produced(number: int) -> bytes:
+    """The answer to a request of that number: no error, at an offset of the same number."""
     partition = struct.pack(">ihqqq", 0, 0, number, -1, 0) + b"\1\0\0"
     body = b"\0\2" + kafka.compact(_TOPIC) + b"\2" + partition + b"\0" + bytes(4) + b"\0"
     return kafka.response(body, correlation_id=number)

@@ -7,6 +7,8 @@ import struct
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
+from itertools import cycle, islice
 from typing import Final, TypeAlias
 
 from benchmarks.harness import kafka_long_bytes as kafka
@@ -15,6 +17,7 @@ from benchmarks.harness.arms import Bench
 from benchmarks.harness.names import ENGINE
 from benchmarks.harness.room_sessions import kafka_session, pulsar_session
 from benchmarks.harness.scenario import Scenario
+from benchmarks.harness.small_messages import produce_request, produced
 from sluicegate.config.models import GatewayConfig
 from sluicegate.embedded import PolicyEngine, ServiceConfig
 from sluicegate.model import Level, Method, MethodMap, PolicyLayer, PolicyValue, Role, Setting, Source
@@ -25,7 +28,9 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 
 _ROUNDS = 9
 _BATCH = 100
-"""Messages of a batch."""
+"""Messages of a batch; `alone` are batches of one."""
+_REQUESTS = 100
+"""Different requests, one after the other."""
 _HEADERS: Final = (("source", b"benchmark"), ("trace-id", b"%032d"))
 _POLICIES: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
     "without": {"max_publish_rate": 10**9},
@@ -72,19 +77,14 @@ def _headers_of(number: int) -> list[tuple[str, bytes]]:
 # -- Kafka ----------------------------------------------------------------------------------------
 
 
-def _kafka(policies: Mapping[str, PolicyValue], stack: ExitStack) -> _Arm:
+def _kafka(count: int, policies: Mapping[str, PolicyValue], stack: ExitStack) -> _Arm:
     timed = kafka_session(policies)
-    request = kafka.produce({"t": {0: kafka.batch(b"".join(map(_record, range(_BATCH))), _BATCH)}})
-    answer = kafka.response(
-        kafka.array(
-            [kafka.text("t") + kafka.array([struct.pack(">ihqqqi", 0, 0, 0, -1, 0, 0) + b"\xff\xff"])]
-        )
-        + bytes(4)
-    )
+    records = kafka.batch(b"".join(map(_record, range(count))), count)
+    requests = [(produce_request(records, number), produced(number)) for number in range(_REQUESTS)]
 
     def arm(messages: int) -> float:
         timed.forget()
-        for _ in range(messages // _BATCH):
+        for request, answer in islice(cycle(requests), messages // count):
             timed.client(request)
             timed.broker(answer)
         return sum(timed.slices_ms) * 1e6 / messages
@@ -105,17 +105,16 @@ def _record(number: int) -> bytes:
 # -- Pulsar ---------------------------------------------------------------------------------------
 
 
-def _pulsar(policies: Mapping[str, PolicyValue], stack: ExitStack) -> _Arm:
+def _pulsar(count: int, policies: Mapping[str, PolicyValue], stack: ExitStack) -> _Arm:
     timed = pulsar_session(policies)
-    payload = b"".join(map(_single, range(_BATCH)))
-    frame = pulsar_bytes.send(0, payload, num_messages_in_batch=_BATCH)
+    frame = pulsar_bytes.send(0, b"".join(map(_single, range(count))), num_messages_in_batch=count)
     receipt = pulsar_bytes.command(
         "send_receipt", producer_id=0, sequence_id=0, message_id={"ledger_id": 1, "entry_id": 1}
     )
 
     def arm(messages: int) -> float:
         timed.forget()
-        for _ in range(messages // _BATCH):
+        for _ in range(messages // count):
             timed.client(frame)
             timed.broker(receipt)
         return sum(timed.slices_ms) * 1e6 / messages
@@ -143,13 +142,12 @@ def _grpc(policies: Mapping[str, PolicyValue], stack: ExitStack) -> _Arm:
     policed = enforcer.policed(_METHOD)
     assert policed is not None
     caller = Caller("ANONYMOUS", "10.0.0.1:5000")
-    requests = [_request(number) for number in range(_BATCH)]
+    requests = [_request(number) for number in range(_REQUESTS)]
 
     def arm(messages: int) -> float:
         began = time.thread_time_ns()
-        for _ in range(messages // _BATCH):
-            for request in requests:
-                assert enforcer.police(policed, policed.read(request), request, caller) is None
+        for request in islice(cycle(requests), messages):
+            assert enforcer.police(policed, policed.read(request), request, caller) is None
         return (time.thread_time_ns() - began) / messages
 
     return arm
@@ -165,7 +163,13 @@ def _request(number: int) -> bytes:
     return b"".join((field(0xA, b"orders"), field(0x12, b"p1"), field(0x1A, bytes(100)), *headers))
 
 
-_SYSTEMS: Final[Mapping[str, _System]] = {"kafka": _kafka, "pulsar": _pulsar, "grpc": _grpc}
+_SYSTEMS: Final[Mapping[str, _System]] = {
+    "kafka": partial(_kafka, _BATCH),
+    "kafka_alone": partial(_kafka, 1),
+    "pulsar": partial(_pulsar, _BATCH),
+    "pulsar_alone": partial(_pulsar, 1),
+    "grpc": _grpc,
+}
 SCENARIOS = (
     Scenario(
         "message-policies",
