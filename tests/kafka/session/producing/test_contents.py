@@ -51,13 +51,37 @@ def test_a_missing_header_is_found_in_each_form_of_a_batch(form: str | None) -> 
 
 def test_requests_like_the_one_before_are_read_as_well() -> None:
     wire = reading_wire(required_headers="trace")
+    repeat(wire)
+    wire.client_sends(produce({"t": built([BARE])}, correlation_id=4))
+    assert wire.forwarded() == []
+    assert wire.session.producing._attached["t", -1].operation.contents == ()
+
+
+def repeat(wire: Wire) -> None:
+    """Send requests that differ in nothing but a batch, until those like them take the fast path."""
     for number in range(4):
         wire.client_sends(produce({"t": built([TRACED])}, correlation_id=number))
         assert len(wire.forwarded()) == 1
         wire.broker_sends(produced("t", correlation_id=number))
         wire.answered()
-    wire.client_sends(produce({"t": built([BARE])}, correlation_id=4))
-    assert wire.forwarded() == []
+    assert wire.session.producing.repeated is not None
+
+
+def test_a_request_like_the_one_before_is_rewritten() -> None:
+    wire = reading_wire(remove_headers="x-*")
+    repeat(wire)
+    wire.client_sends(produce({"t": built([(b"k", b"v", [("x-secret", b"1")])])}, correlation_id=4))
+    (forwarded,) = wire.forwarded()
+    assert b"x-secret" not in forwarded
+
+
+def test_many_requests_like_the_one_before_are_read_in_slices() -> None:
+    wire = reading_wire(required_headers="trace")
+    repeat(wire)
+    batch = built([TRACED] * 40)
+    wire.client_sends(*(produce({"t": batch}, acks=0, correlation_id=number) for number in range(4, 14)))
+    assert wire.take_turns() >= 3
+    assert len(wire.forwarded()) == 10
 
 
 @pytest.mark.parametrize("count", [1, 50, 51])

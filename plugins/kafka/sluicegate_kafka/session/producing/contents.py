@@ -1,6 +1,6 @@
 """What policies want to know of the records of requests: sizes and messages; and other headers for them."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sluicegate.model import HeaderChange, Message, Part
@@ -26,6 +26,8 @@ class Contents(NamedTuple):
 
 
 NOT_READ = Contents((), "their policies have changed meanwhile; send them again")
+SHORT_BYTES = 16 * 1024
+"""Bytes of a request whose records are walked at once, if need be; the default `batch.size` of clients."""
 MAX_MESSAGES = 20_000
 """Messages of one topic in a request that are read: twice as many as librdkafka puts into a batch."""
 _FEW_MESSAGES = 50
@@ -70,26 +72,39 @@ class Reading:
             if gate is None:
                 return False
             if gate.reads:
-                contents = self._few(topic, gate.reads)
+                contents = self.few(topic.frame, topic.records, topic.messages, gate.reads)
                 if contents is None:
                     return False
                 topics[index] = topic._replace(contents=contents)
         return True
 
-    def _few(self, topic: ProduceTopic, parts: Collection[Part]) -> Contents | None:
-        """Parts of a topic's messages; None if they are many, or compressed."""
-        if topic.messages > _FEW_MESSAGES:
+    def few(
+        self, frame: bytes, records: Iterable[tuple[int, int]], count: int, parts: Collection[Part]
+    ) -> Contents | None:
+        """Parts of a few messages; None if it takes slices to read them: they are many, or compressed.
+
+        What that costs is left to later requests to wait for.
+
+        :param frame: what holds them, in a request of at most `SHORT_BYTES`.
+        :param records: offsets of their record sets.
+        :param count: how many they are.
+        """
+        if count > _FEW_MESSAGES or self.measuring.slice.left <= 0:
             return None
         messages: list[Message] = []
+        current = self.measuring.slice
+        current.left += _ENDLESS
         try:
-            for batch in _batches(topic):
+            for batch in _batches(frame, records):
                 if batch.attributes & COMPRESSION_MASK:
                     return None
                 begin, end = batch.offset + BATCH_OVERHEAD, batch.offset + batch.size
-                count, current = batch.record_count, self.measuring.slice
-                messages += at_once(read_messages(topic.frame, begin, end, count, current, parts))
+                claimed = batch.record_count
+                messages += at_once(read_messages(frame, begin, end, claimed, current, parts))
         except ProtocolError as error:
             return Contents((), error.reason)
+        finally:
+            current.left -= _ENDLESS
         return Contents(messages, "")
 
     def read(self, topic: ProduceTopic, turn: Turn) -> Work[ProduceTopic]:
@@ -151,7 +166,7 @@ def _read_contents(inspection: Inspection, topic: ProduceTopic, parts: Collectio
     messages: list[Message] = []
     measuring = inspection.measuring
     try:
-        for batch in _batches(topic):
+        for batch in _batches(topic.frame, topic.records):
             buffer, begin, stop = yield from inspection.plain(topic.frame, batch)
             measuring.need(measuring.nbytes + stop - begin + _MESSAGE_BYTES * batch.record_count)
             count, current = batch.record_count, measuring.slice
@@ -162,6 +177,6 @@ def _read_contents(inspection: Inspection, topic: ProduceTopic, parts: Collectio
     return Contents(messages, "")
 
 
-def _batches(topic: ProduceTopic) -> Iterator[Batch]:
-    for span in topic.records:
-        yield from iter_batches(topic.frame, *span)
+def _batches(frame: bytes, records: Iterable[tuple[int, int]]) -> Iterator[Batch]:
+    for span in records:
+        yield from iter_batches(frame, *span)

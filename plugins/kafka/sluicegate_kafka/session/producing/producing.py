@@ -30,7 +30,7 @@ from sluicegate_kafka.codec.produce_responses import (
 )
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.events import KafkaEvent
-from sluicegate_kafka.session.producing.contents import NOT_READ, Reading
+from sluicegate_kafka.session.producing.contents import NOT_READ, SHORT_BYTES, Reading
 from sluicegate_kafka.session.producing.exchange import Appends, Exchange, Unheard, awaited_appends
 from sluicegate_kafka.session.producing.inspecting import NotNowError, refuse_for_now
 from sluicegate_kafka.session.producing.repeated import Attached, Repeated, is_repeatable
@@ -48,8 +48,6 @@ from sluicegate_kafka.session.shared.shared import Shared
 _MAX_ATTACHED = 10_000
 """Producers on topics that one connection may have; a client may name as many producer ids as it likes."""
 
-_SHORT_BYTES = 16 * 1024
-"""Bytes of a request whose records are walked at once, if need be; the default `batch.size` of clients."""
 _MAX_PRODUCERS = 1_000
 """Producers with batches for one topic in one request; clients send for one."""
 _DETACHED_PER_SLICE = 100
@@ -105,7 +103,7 @@ class Producing:
 
     def request(self, frame: bytes, head: RequestHead, now_ns: int) -> Pass | Later[Decided]:
         """Decide a Produce request topic by topic, once its large batches are measured."""
-        is_short = head.end - head.start <= _SHORT_BYTES and self.reading.measuring.slice.left > 0
+        is_short = head.end - head.start <= SHORT_BYTES and self.reading.measuring.slice.left > 0
         if is_short and not self._shared.policed.inspects and not self._shared.client_gaps.by_client:
             request = scan_plain(frame, head) or at_once(scan_slices(frame, head))
             if len(request.topics) <= TOPICS_PER_SLICE and self.reading.read_at_once(request.topics):
@@ -205,7 +203,7 @@ class Producing:
         if attached is None or attached.delayed or attached.inspects or not is_repeatable(request):
             return
         if attached is self._last:
-            self.repeated = Repeated(self._shared, self._connection, attached, request, glance)
+            self.repeated = Repeated(self._shared, self._connection, attached, request, self.reading, glance)
         self._last = attached
 
     @property
@@ -284,7 +282,7 @@ class Producing:
         operation.bytes = topic.bytes
         operation.largest = topic.largest_batch
         operation.reliable = acks != 0
-        if attached.inspects or topic.largest_batch > attached.size_limit:
+        if attached.looks or topic.largest_batch > attached.size_limit:
             self._examine(topic, attached)
         if attached.delayed:
             operation.ahead_ms = topic.max_timestamp - self._shared.wall_ms(now_ns)

@@ -13,6 +13,7 @@ from sluicegate.model import Decision, Operation
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.produce_requests import FIRST_FLEXIBLE, ProduceRequest
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD
+from sluicegate_kafka.session.producing.contents import SHORT_BYTES, Reading
 from sluicegate_kafka.session.producing.inspecting import inspects
 from sluicegate_kafka.session.requests.connection import Connection
 from sluicegate_kafka.session.requests.outcomes import Glance
@@ -44,7 +45,7 @@ class Attached:
     :param now_ns: monotonic time.
     """
 
-    __slots__ = ("delayed", "gate", "inspects", "last_ns", "operation", "plain", "size_limit")
+    __slots__ = ("delayed", "gate", "inspects", "last_ns", "looks", "operation", "plain", "size_limit")
 
     def __init__(self, operation: Operation, gate: Gate, plain: PlainProducer | None, now_ns: int) -> None:
         self.operation = operation
@@ -59,7 +60,8 @@ class Attached:
         self.gate = gate
         self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
         self.delayed = gate.delay is not None
-        self.inspects = bool(gate.reads) or inspects(gate)
+        self.inspects = inspects(gate)
+        self.looks = bool(gate.reads) or self.inspects
         self.operation.unreadable = ""  # under other policies it may not be set again
 
 
@@ -92,6 +94,7 @@ class Repeated:
     :param connection: where the requests come from.
     :param attached: their producer.
     :param request: the earlier one.
+    :param reading: reads messages where a policy wants that.
     :param glance: for the responses that are owed; None if they pass unread.
     """
 
@@ -104,6 +107,7 @@ class Repeated:
         "_gates",
         "_glance",
         "_limit",
+        "_reading",
         "_size",
         "_topic",
         "decision",
@@ -115,6 +119,7 @@ class Repeated:
         connection: Connection,
         attached: Attached,
         request: ProduceRequest,
+        reading: Reading,
         glance: Glance | None,
     ) -> None:
         self.decision: Decision | None = None
@@ -123,6 +128,7 @@ class Repeated:
         self._gaps = shared.client_gaps.by_client
         self._connection = connection
         self._attached = attached
+        self._reading = reading
         self._glance = glance
         self._form = Form(request)
         self._topic = request.topics[0].name
@@ -182,7 +188,17 @@ class Repeated:
             operation.bytes = batch + _BATCH_START
             operation.largest = largest
             operation.reliable = form.reliable
+            if gate.reads:
+                if length > SHORT_BYTES:
+                    break
+                start = stop - len(_NO_TAGS) - batch - _BATCH_START
+                contents = self._reading.few(data, ((start, stop - len(_NO_TAGS)),), messages, gate.reads)
+                if contents is None:
+                    break
+                operation.contents, operation.unreadable = contents
             decision = gate.publish(operation, now_ns)
+            if operation.contents:
+                operation.contents = ()
             if decision is not None and (decision := allowed(decision)) is not None:
                 self.decision = decision
                 break
