@@ -8,7 +8,6 @@ from itertools import count
 from typing import Protocol
 
 from sluicegate.client.refused import RefusedError, held_too_long
-from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.wait_queue import Hold
@@ -37,10 +36,6 @@ class Engine(Protocol):
     @property
     def gates(self) -> GateCache:
         """Compiled gates by topic."""
-
-    @property
-    def config(self) -> BrokerConfig:
-        """The broker's entry."""
 
     not_enforced: Mapping[str, str]
     """Why policies that are set do not apply in this process, by policy."""
@@ -194,7 +189,7 @@ class PolicedClient:
         engine = self.engine
         if policy not in engine.not_enforced:
             engine.not_enforced = {**engine.not_enforced, policy: why}
-            log.warning("policy %s of %s is not enforced: %s", policy, engine.config.name, why)
+            log.warning("policy %s is not enforced in this process: %s", policy, why)
 
     def _patience_of(self, turn: Turn) -> int:
         return self.patience_ns if self.patience_ns is not None else 2**62

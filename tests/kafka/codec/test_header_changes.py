@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.kafka.codec.packing import FORMS, packed_batch
 from tests.kafka.codec.test_message_reading import RECORDS, Record, built
 
-from sluicegate.model import HeaderChange, Message, Part
+from sluicegate.model import HeaderChange, Part
 from sluicegate_kafka.codec.compression import unpacked
 from sluicegate_kafka.codec.header_changes import change_headers, rebuilt
 from sluicegate_kafka.codec.message_reading import read_messages
@@ -66,5 +66,5 @@ def test_a_number_of_headers_that_is_not_written_in_the_shortest_form_is_replace
     record = b"\0\0\0\x01\x02v" + b"\x82\0" + b"\x08gone\x02x"
     records = bytes([2 * len(record)]) + record
     after = at_once(change_headers(records, 0, len(records), CHANGE.apply, Slice()))
-    (whole,) = at_once(read_messages(after, 0, len(after), 1, Slice(), list(Part)))
-    assert whole == Message((("added", b"x" * 200),), None, "", b"v")
+    (content,) = at_once(read_messages(after, 0, len(after), 1, Slice(), list(Part)))
+    assert content == ((("added", b"x" * 200),), None, "", b"v")

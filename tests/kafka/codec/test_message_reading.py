@@ -33,7 +33,7 @@ def read(batch: bytes, *parts: Part) -> list[Message]:
     (head,) = walk_batches(batch, 0, len(batch))
     count = head.record_count
     reading = read_messages(batch, BATCH_OVERHEAD, len(batch), count, Slice(), parts or list(Part))
-    return at_once(reading)
+    return [Message(*content) for content in at_once(reading)]
 
 
 @given(RECORDS)

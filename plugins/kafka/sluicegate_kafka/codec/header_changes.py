@@ -4,8 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-from sluicegate.model import Headers
-from sluicegate_kafka.codec.message_reading import read_headers, skip_fields
+from sluicegate_kafka.codec.message_reading import Headers, read_headers, skip_fields
 from sluicegate_kafka.codec.primitives import write_uvarint
 from sluicegate_kafka.codec.record_walk import HEADER, LOOK, Slice, misfit
 from sluicegate_kafka.codec.records import (

@@ -2,15 +2,17 @@
 
 import struct
 from collections.abc import Collection
-from typing import Final
+from typing import Final, TypeAlias
 
-from sluicegate.model import Headers, Message, Part
-from sluicegate.model.message import message_of
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.record_walk import HEADER, LOOK, Slice, misfit
 from sluicegate_kafka.codec.records import MAX_HEADERS, SMALLEST_RECORD, read_varint
 from sluicegate_kafka.codec.slices import Slices, guarded_slices
 
+Headers: TypeAlias = tuple[tuple[str, bytes], ...]
+Content: TypeAlias = tuple[Headers, bytes | None, str, bytes]
+"""Headers, key, schema and value of a message, with defaults where they are not asked for."""
+_PARTS: Final = ("headers", "key", "schema", "value")
 _VARINT_FLAG = 0x80
 _SCHEMA_HEADERS: Final = ("apicurio.value.contentId", "apicurio.value.globalId", "__value_schema_id")
 """Headers in which serializers of Apicurio and Confluent name the schema, if they are set to do so."""
@@ -22,8 +24,8 @@ _long_id_of = struct.Struct(">xq").unpack_from
 
 @guarded_slices
 def read_messages(
-    buffer: bytes, at: int, end: int, claimed: int, current: Slice, parts: Collection[Part]
-) -> Slices[list[Message]]:
+    buffer: bytes, at: int, end: int, claimed: int, current: Slice, parts: Collection[str]
+) -> Slices[list[Content]]:
     """Read all records between two offsets.
 
     :param buffer: what holds them, not compressed.
@@ -31,44 +33,38 @@ def read_messages(
     :param end: the offset after the last.
     :param claimed: how many there are by the header of their batch.
     :param current: the slice that it begins in.
-    :param parts: what to read of each; all else keeps its default.
+    :param parts: which of `headers`, `key`, `schema` and `value` to read.
     :raises ProtocolError: when they are not records, or not as many as claimed.
     """
-    wants = [part in parts for part in (Part.HEADERS, Part.KEY, Part.SCHEMA, Part.VALUE)]
-    with_headers, with_key, with_schema, with_value = wants
-    has_fields, has_headers = any(wants[1:]), with_headers or with_schema
-    messages: list[Message] = []
+    with_headers, with_key, with_schema, with_value = (part in parts for part in _PARTS)
+    contents: list[Content] = []
     headers: Headers = ()
-    key, value, block = None, b"", b""
+    key, value, schema, block = None, b"", "", b""
     while at < end:
         if current.left <= 0:
             yield from current.end()
         size, at = read_varint(buffer, at, end)
         if not SMALLEST_RECORD <= size <= end - at:
             raise misfit(size, end - at)
-        if len(messages) >= claimed:
+        if len(contents) >= claimed:
             raise ProtocolError(f"more records in a batch than the {claimed} that it claims")
         stop = at + size
-        if has_fields:
+        if with_key or with_schema or with_value:
             key, value, at = read_fields(buffer, at, stop)
         else:
             at = skip_fields(buffer, at, stop)
         # Many clients give all records of a batch the same headers.
-        if has_headers and (found := buffer[at:stop]) != block:
-            headers, block = read_headers(found), found
-        schema = schema_of(headers, value) if with_schema else ""
-        read = (
-            headers if with_headers else (),
-            key if with_key else None,
-            schema,
-            value if with_value else b"",
-        )
-        messages.append(message_of(read))
+        if (with_headers or with_schema) and (rest := buffer[at:stop]) != block:
+            headers, block = read_headers(rest), rest
+        if with_schema:
+            schema = schema_of(headers, value)
+        kept = value if with_value else b""
+        contents.append((headers if with_headers else (), key if with_key else None, schema, kept))
         current.left -= LOOK + HEADER * len(headers)
         at = stop
-    if len(messages) != claimed:
-        raise ProtocolError(f"{len(messages)} records in a batch that claims {claimed}")
-    return messages
+    if len(contents) != claimed:
+        raise ProtocolError(f"{len(contents)} records in a batch that claims {claimed}")
+    return contents
 
 
 def schema_of(headers: Headers, value: bytes) -> str:

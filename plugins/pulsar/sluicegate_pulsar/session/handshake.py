@@ -141,7 +141,8 @@ class Handshake:
         self._begin()
         command = parse_command(data, start, stop)
         connected = command.connected
-        size = self._connection.broker_size = connected.max_message_size or BROKER_SIZE
+        size = connected.max_message_size or BROKER_SIZE
+        self._connection.accepted(size)
         advertised = self._shared.advertised_size(size) if is_cpp(client.version) else size
         if not _hide(connected.feature_flags) and advertised == size:
             return PASS

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sluicegate.model import HeaderChange, Message, Part
+from sluicegate.model.message import message_of
 from sluicegate.sessions.work import Turn, Work
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.header_changes import change_headers, rebuilt
@@ -100,7 +101,8 @@ class Reading:
                     return None
                 begin, end = batch.offset + BATCH_OVERHEAD, batch.offset + batch.size
                 claimed = batch.record_count
-                messages += at_once(read_messages(frame, begin, end, claimed, current, parts))
+                contents = at_once(read_messages(frame, begin, end, claimed, current, parts))
+                messages += map(message_of, contents)
         except ProtocolError as error:
             return Contents((), error.reason)
         finally:
@@ -170,7 +172,8 @@ def _read_contents(inspection: Inspection, topic: ProduceTopic, parts: Collectio
             buffer, begin, stop = yield from inspection.plain(topic.frame, batch)
             measuring.need(measuring.nbytes + stop - begin + _MESSAGE_BYTES * batch.record_count)
             count, current = batch.record_count, measuring.slice
-            messages += yield from read_messages(buffer, begin, stop, count, current, parts)
+            contents = yield from read_messages(buffer, begin, stop, count, current, parts)
+            messages += map(message_of, contents)
     except ProtocolError as error:
         inspection.allowance.use_up()
         return Contents((), error.reason)

@@ -72,6 +72,10 @@ class Connection:
         """Work that was charged since others had their turn."""
         self._turn_left = _PER_SLICE
 
+    def accepted(self, broker_size: int) -> None:
+        """The broker has accepted the client, and said how large a message may be."""
+        self.broker_size = broker_size
+
     def close(self, counter: CloseReason, detail: str = "") -> None:
         """End the connection once everything is sent."""
         self.closing = self.closing or (counter, detail)
