@@ -28,7 +28,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 
 _ROUNDS = 9
 _BATCH = 100
-"""Messages of a batch; `alone` are batches of one."""
+"""Messages of a batch; `alone` are a Kafka batch of one, and a Pulsar message that is no batch."""
 _REQUESTS = 100
 """Different requests, one after the other."""
 _HEADERS: Final = (("source", b"benchmark"), ("trace-id", b"%032d"))
@@ -107,7 +107,10 @@ def _record(number: int) -> bytes:
 
 def _pulsar(count: int, policies: Mapping[str, PolicyValue], stack: ExitStack) -> _Arm:
     timed = pulsar_session(policies)
-    frame = pulsar_bytes.send(0, b"".join(map(_single, range(count))), num_messages_in_batch=count)
+    if count > 1:
+        frame = pulsar_bytes.send(0, b"".join(map(_single, range(count))), num_messages_in_batch=count)
+    else:
+        frame = pulsar_bytes.send(0, bytes(100), partition_key="key-000", properties=_properties_of(0))
     receipt = pulsar_bytes.command(
         "send_receipt", producer_id=0, sequence_id=0, message_id={"ledger_id": 1, "entry_id": 1}
     )
@@ -123,11 +126,14 @@ def _pulsar(count: int, policies: Mapping[str, PolicyValue], stack: ExitStack) -
 
 
 def _single(number: int) -> bytes:
-    properties = [pb.KeyValue(key=name, value=value.decode()) for name, value in _headers_of(number)]
     single = pb.SingleMessageMetadata(
-        payload_size=100, partition_key=f"key-{number:03}", properties=properties
+        payload_size=100, partition_key=f"key-{number:03}", properties=_properties_of(number)
     ).SerializeToString()
     return struct.pack(">I", len(single)) + single + bytes(100)
+
+
+def _properties_of(number: int) -> list[pb.KeyValue]:
+    return [pb.KeyValue(key=name, value=value.decode()) for name, value in _headers_of(number)]
 
 
 # -- gRPC -----------------------------------------------------------------------------------------

@@ -70,11 +70,23 @@ class Examining:
         reads = producer.gate.reads
         if metadata is None or (not reads and sent.head.payload_size <= producer.size_limit):
             return examined_of((metadata, None, (), "damaged" if metadata is None else "", 0))
+        if sent.head.payload_size <= producer.size_limit and not (metadata.is_batch or "value" in reads):
+            return self._outside(producer.gate, metadata, received_ms)
         if _is_measured(producer, sent, metadata) and metadata.num_messages_in_batch >= MESSAGES_PER_SLICE:
             return None
         if reads and _is_unpacked(metadata, reads) and _is_long(metadata):
             return None
         return at_once(self.examine(producer, sent, metadata, received_ms))
+
+    def _outside(self, gate: Gate, metadata: MetadataHead, received_ms: int) -> Examined:
+        """What the metadata of a message that is no batch holds, as most do."""
+        self._connection.charge_work(_READ_WORK)
+        try:
+            messages = [message_of(read_message(metadata.parsed, b"", gate.reads))]
+        except ProtocolError as error:
+            return Examined(metadata, unreadable=error.reason)
+        deliver_at = _deliver_at(gate, messages, metadata, received_ms)
+        return examined_of((metadata, None, messages, "", deliver_at))
 
     @staticmethod
     def change_takes_long(metadata: MetadataHead | None) -> bool:
