@@ -42,7 +42,7 @@ def _engine(system: str, directory: str) -> PolicyEngine:
     policies = {"max_message_size": _FAR, "max_publish_rate": _FAR, "max_producers_per_topic": 10}
     settings = {name: Setting(value, Source.FILE) for name, value in policies.items()}
     model = load_plugins(()).drivers[system].config_model
-    entry = model(name="main", system=system, bootstrap=("127.0.0.1:1",), listen={"port": 1})
+    entry = model(name="main", system=system, bootstrap=("127.0.0.1:1",))
     config = GatewayConfig(brokers=(entry,), state_dir=directory)
     return PolicyEngine(config, [PolicyLayer(Level.BROKER, "", settings)])
 

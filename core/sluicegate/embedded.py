@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 from sluicegate.broker import BaseDriver, BaseFront
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.load import entry_policies, load, parse_file, version_of
-from sluicegate.config.models import BrokerConfig, Decisions, GatewayConfig, Listen
+from sluicegate.config.models import BrokerConfig, Decisions, GatewayConfig
 from sluicegate.config.units import HostPort
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import GateCache
@@ -63,8 +63,6 @@ class ServiceConfig(BrokerConfig):
     system: Literal["service"]
     """Kind of broker: a service with interceptors."""
     bootstrap: tuple[HostPort, ...] = ()
-    """Not used."""
-    listen: Listen = Listen(port=0)
     """Not used."""
 
 

@@ -35,6 +35,18 @@ def test_a_good_file_is_summed_up_in_a_line(run_in: Run) -> None:
     assert result.stderr == ""
 
 
+def test_an_entry_for_clients_alone_is_good_and_a_note_says_that_a_gateway_needs_more(run_in: Run) -> None:
+    text = BROKERS.replace("    listen: {port: 19092}\n", "")
+    result = run_in(text, "check", "gateway.yaml")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("note[config]: broker 'main' has no 'listen'")
+    refused = run_in(None, "run", "-c", "gateway.yaml")
+    assert refused.exit_code == 1
+    assert "error[config]: broker 'main' has no 'listen'" in refused.stderr
+    assert "--> gateway.yaml:2:" in refused.stderr
+    assert "add 'listen: {host: 0.0.0.0, port: 19092}'" in refused.stderr
+
+
 def test_the_example_is_good(run_in: Run) -> None:
     result = run_in(None, "check", str(EXAMPLE))
     assert (result.exit_code, result.stderr) == (0, "")

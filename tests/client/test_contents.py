@@ -37,7 +37,7 @@ from sluicegate_kafka.client.described import changed, message_of
 from sluicegate_kafka.config import KafkaConfig
 
 FILE = """
-brokers: [{{name: shop, system: kafka, bootstrap: ["127.0.0.1:1"], listen: {{port: 2}}}}]
+brokers: [{{name: shop, system: kafka, bootstrap: ["127.0.0.1:1"]}}]
 state_dir: {state}
 policies:
   broker:

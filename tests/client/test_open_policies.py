@@ -24,7 +24,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 def new_file(
     directory: Path, system: str, policies: dict[str, Any], *, modules: Sequence[str] = (), **entry: Any
 ) -> str:
-    broker = {"name": "main", "system": system, "bootstrap": ["127.0.0.1:1"], "listen": {"port": 19092}}
+    broker = {"name": "main", "system": system, "bootstrap": ["127.0.0.1:1"]}
     path = directory / "policies.yaml"
     document = {
         "state_dir": str(directory / "state"),

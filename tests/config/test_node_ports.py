@@ -35,6 +35,13 @@ def test_any_free_port_is_taken_where_nothing_follows_it(system: str, further: d
     assert _KINDS[system].model_validate(entry(system, **further)).listen.port == 0
 
 
+@pytest.mark.parametrize("system", _KINDS)
+def test_an_entry_for_clients_needs_no_ports(system: str) -> None:
+    written = entry(system)
+    del written["listen"]
+    assert not _KINDS[system].model_validate(written).has_listener
+
+
 @pytest.mark.parametrize("system", ["pulsar", "danube"])
 def test_brokers_that_are_known_by_a_pattern_need_ports_too(system: str) -> None:
     with pytest.raises(ValidationError, match=r"'listen\.port' is 0"):

@@ -60,6 +60,10 @@ def test_any_free_port_is_never_taken_twice() -> None:
     assert found("name: a, listen: {port: 0}", "name: b, listen: {port: 0}") == []
 
 
+def test_an_entry_for_clients_takes_no_ports() -> None:
+    assert found("name: a, first: 9095, count: 3", "name: b, first: 9095, count: 3") == []
+
+
 def test_the_admin_endpoint_counts_by_its_default_too() -> None:
     assert found("name: a, listen: {port: 9095}") == [(2, "error")]
 

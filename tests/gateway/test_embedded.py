@@ -12,6 +12,7 @@ from tests.waiting import LONG_S, until_so
 
 from sluicegate import hookimpl
 from sluicegate.broker import Listener
+from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.models import GatewayConfig
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, Source
 from sluicegate.net.listening.acceptor import Acceptor
@@ -237,6 +238,13 @@ async def from_file(directory: Path) -> None:
         # What was refused can be explained by its id.
         assert (directory / "refusals.db").exists()
         assert list((directory / "decisions").rglob("*.parquet"))
+
+
+def test_a_file_for_clients_alone_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text("brokers:\n  - {name: b1, system: echo, bootstrap: ['127.0.0.1:1']}\n")
+    with pytest.raises(ConfigErrors, match=r"policies\.yaml:2:.*\n.*\n.*for a gateway add 'listen:"):
+        EmbeddedGateway.from_file(file, plugins=[echo_plugin], environ={})
 
 
 def test_gateway_from_a_file_writes_the_decision_log(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from sluicegate.cli.findings import file_findings, policy_warnings, store_findin
 from sluicegate.cli.opening import Opened, counted, plugin_errors
 from sluicegate.config.errors import ConfigErrors, Finding, by_location, render
 from sluicegate.config.load import Loaded, Reading, parse_file, read
+from sluicegate.config.port_conflicts import unserved
 from sluicegate.output import echo, echo_document, echo_json
 from sluicegate.runtime.plugins import Plugins, load_plugins
 
@@ -60,6 +61,7 @@ def _read(file: str, *, with_files: bool, live: bool) -> tuple[Reading, list[Fin
     if reading.loaded is not None:
         opened = Opened(reading.loaded, plugins)
         more += policy_warnings(opened)
+        more += unserved(opened.loaded.root, opened.loaded.config.brokers, "note")
         more += store_findings(opened) if with_files else ()
         if live and not any(finding.severity == "error" for finding in (*reading.findings, *more)):
             from sluicegate.cli.live import live_warnings

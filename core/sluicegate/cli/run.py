@@ -19,6 +19,7 @@ from sluicegate.cli.options import config_file
 from sluicegate.cli.successor import TAKE_OVER, Successor
 from sluicegate.config.errors import Finding, by_location
 from sluicegate.config.load import Reading
+from sluicegate.config.port_conflicts import unserved
 from sluicegate.output import echo
 
 log = logging.getLogger(__name__)
@@ -92,16 +93,18 @@ def _disregard(*_: object) -> None:
 
 
 def _usable(file: str, opened: Opened) -> list[Finding]:
-    """Check the files that the configuration refers to; exit if one cannot be used.
+    """Check the entries, and the files that the configuration refers to; exit if one cannot be used.
 
     An expired certificate is only a warning: a fleet must be able to restart before it is renewed.
 
     :return: warnings.
     """
-    findings = by_location(file_findings(Reading.of(opened.loaded), outdated_is="warning"))
+    loaded = opened.loaded
+    files = file_findings(Reading.of(loaded), outdated_is="warning")
+    findings = by_location([*files, *unserved(loaded.root, loaded.config.brokers)])
     if errors := [finding for finding in findings if finding.severity == "error"]:
         refuse(file, errors)
-    warnings = by_location([*opened.loaded.warnings, *policy_warnings(opened), *findings])
+    warnings = by_location([*loaded.warnings, *policy_warnings(opened), *findings])
     return [finding for finding in warnings if finding.severity == "warning"]
 
 

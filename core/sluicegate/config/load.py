@@ -349,7 +349,7 @@ def _valid_brokers(
             yield index, broker
 
 
-_PLACEHOLDERS = {"name": "unnamed", "bootstrap": ["127.0.0.1:1"], "listen": {"port": 0}}
+_PLACEHOLDERS = {"name": "unnamed", "bootstrap": ["127.0.0.1:1"]}
 """Substitutes for required keys whose own value is invalid."""
 
 

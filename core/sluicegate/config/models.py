@@ -166,8 +166,8 @@ class BrokerConfig(Strict):
     """Kind of broker, as its plugin names it: kafka."""
     bootstrap: tuple[HostPort, ...] = Field(min_length=1)
     """Brokers to connect to, host:port, tried in turn."""
-    listen: Listen
-    """Where clients connect."""
+    listen: Listen = Field(default_factory=lambda: Listen(port=0))
+    """Where clients connect; a gateway needs it, clients and interceptors that apply the policies do not."""
     advertised_host: Host | None = None
     """Host that the gateway advertises to clients; the listening host if unset."""
     tls: Tls = Tls()
@@ -242,6 +242,11 @@ class BrokerConfig(Strict):
         return value
 
     @property
+    def has_listener(self) -> bool:
+        """Whether a gateway can serve the entry."""
+        return "listen" in self.model_fields_set
+
+    @property
     def client_host(self) -> str:
         """The host that is advertised to clients."""
         return self.advertised_host or self.listen.host
@@ -303,7 +308,8 @@ class NodePortsConfig(BrokerConfig):
     @model_validator(mode="after")
     def _first_node_port_is_known(self) -> Self:
         """With an ephemeral listening port, the default of the next port is not known."""
-        if self.advertises_nodes and not self.listen.port and self.node_port_base is None:
+        is_known = self.listen.port or self.node_port_base is not None
+        if self.has_listener and self.advertises_nodes and not is_known:
             raise refuse(
                 "'listen.port' is 0, so the ports of single brokers have no default",
                 "set 'node_port_base' to the first of a range of free ports, or 'listen.port' to a port",

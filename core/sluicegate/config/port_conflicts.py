@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 
-from sluicegate.config.errors import Finding
+from sluicegate.config.errors import Finding, Severity
 from sluicegate.config.models import Admin, BrokerConfig, Ports
 from sluicegate.config.reached import leads_to, target
 from sluicegate.config.tree import Node
@@ -53,10 +53,28 @@ def port_findings(
         yield from _loops(root, index, broker, uses)
 
 
+def unserved(root: Node, brokers: Iterable[BrokerConfig], severity: Severity = "error") -> Iterator[Finding]:
+    """Find entries that a gateway cannot serve, as only clients and interceptors can do without `listen`.
+
+    :param root: the whole file.
+    :param brokers: all its entries.
+    """
+    for index, broker in enumerate(brokers):
+        if not broker.has_listener:
+            yield root.nearest(("brokers", index)).error(
+                ("brokers", index),
+                f"broker {broker.name!r} has no 'listen': it is for clients and interceptors, and a gateway "
+                "cannot serve it",
+                "for a gateway add 'listen: {host: 0.0.0.0, port: 19092}', where clients connect",
+                severity,
+            )
+
+
 def _uses(admin: Admin | None, brokers: Iterable[tuple[int, BrokerConfig]]) -> list[_Use]:
     taken = [
         _Use(ports, f"{ports.noun} of broker {broker.name!r}", ("brokers", index, *ports.key))
         for index, broker in brokers
+        if broker.has_listener
         for ports in broker.ports()
     ]
     if admin is None:

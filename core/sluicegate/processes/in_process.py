@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from sluicegate.config.errors import ConfigErrors
 from sluicegate.config.load import Loaded, entry_policies, load, parse_file, version_of
 from sluicegate.config.models import BrokerConfig, GatewayConfig
+from sluicegate.config.port_conflicts import unserved
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.model import PolicyLayer, PolicySet, digest_of
 from sluicegate.net.limits import raise_descriptor_limit
@@ -54,13 +56,15 @@ class EmbeddedGateway:
     ) -> "EmbeddedGateway":
         """Make a gateway from a file.
 
-        :raises ConfigErrors: if the file has mistakes.
+        :raises ConfigErrors: if the file has mistakes, or an entry without `listen`.
         :raises PluginError: if a plugin cannot be loaded.
         """
         extra = tuple(plugins)
         parsed = parse_file(path, environ)
         installed = load_plugins(parsed.plugin_modules, extra)
         loaded: Loaded = load(path, installed.policy_models, installed.broker_models, environ, parsed=parsed)
+        if errors := list(unserved(loaded.root, loaded.config.brokers)):
+            raise ConfigErrors(errors)
         return cls(loaded.config, loaded.policy_layers, plugins=extra, make_sink=make_sink)
 
     async def __aenter__(self) -> Self:

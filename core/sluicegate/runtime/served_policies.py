@@ -11,8 +11,8 @@ from sluicegate.model import LEVELS, PolicyLayer, PolicySet, Setting, Source, ve
 from sluicegate.store.policy_store import Key, flattened, grouped
 
 _Text: TypeAlias = Annotated[str, Field(max_length=4_096)]
-_UNREACHED = {"bootstrap": ("127.0.0.1:1",), "listen": {"port": 1}}
-"""Required keys of an entry, which no client uses."""
+_UNREACHED = {"bootstrap": ("127.0.0.1:1",)}
+"""A required key of an entry, which no client uses."""
 
 
 class ServedSetting(BaseModel):

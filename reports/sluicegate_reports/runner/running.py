@@ -36,8 +36,6 @@ from sluicegate_reports.runner.trials import Played, baselines, phases, trials, 
 
 _DRIVER = "sluicegate_reports.runner.driver"
 _READY_S = 300.0
-_UNUSED_PORT = 1
-"""Of a policy file that is read and never served."""
 _SILENCE_S = 300.0
 """Longest silence of the clients' process, which reports progress twice a second."""
 ARM_START_S = 3.0
@@ -175,8 +173,7 @@ class Comparison:
         directory = self.directory / "arms" / f"{arm.system}-{arm.door}"
         directory.mkdir(parents=True, exist_ok=True)
         file = directory / "policies.yaml"
-        entry: dict[str, Any] = {"name": "compare", "system": arm.client, "bootstrap": ["broker.invalid:1"]}
-        entry["listen"] = {"port": _UNUSED_PORT}
+        entry = {"name": "compare", "system": arm.client, "bootstrap": ["broker.invalid:1"]}
         write_file(file, entry, self.loaded.policies, directory / "state")
         read = load(file, self.plugins.policy_models, self.plugins.broker_models, {})
         config = read.config.brokers[0]

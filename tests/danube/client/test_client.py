@@ -27,7 +27,6 @@ def new_client(reference: ReferenceBroker, tmp_path: Path) -> NewClient:
             "name": "danube",
             "system": "danube",
             "bootstrap": [url.removeprefix("http://")],
-            "listen": {"port": 6651},
         }
         path = tmp_path / "policies.yaml"
         document = {

@@ -165,7 +165,7 @@ def new_file(kafka: KafkaBroker, tmp_path: Path) -> NewFile:
 
     def write(topic: str, **policies: Any) -> str:
         path = tmp_path / f"{topic}.yaml"
-        entry = {"name": "kafka", "system": "kafka", "bootstrap": [kafka.bootstrap], "listen": {"port": 9192}}
+        entry = {"name": "kafka", "system": "kafka", "bootstrap": [kafka.bootstrap]}
         path.write_text(
             yaml.safe_dump(
                 {

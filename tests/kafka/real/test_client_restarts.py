@@ -25,7 +25,7 @@ LONG_MS = int(LONG_S * 1000)
 
 @pytest.fixture
 def engine(own_kafka: KafkaBroker, tmp_path: Path) -> Any:
-    entry = {"name": "main", "system": "kafka", "bootstrap": [own_kafka.bootstrap], "listen": {"port": 9192}}
+    entry = {"name": "main", "system": "kafka", "bootstrap": [own_kafka.bootstrap]}
     document = {"state_dir": str(tmp_path / "state"), "brokers": [entry], "policies": {"broker": POLICIES}}
     file = tmp_path / "policies.yaml"
     file.write_text(yaml.safe_dump(document))

@@ -32,7 +32,7 @@ def new_file(pulsar: PulsarBroker, tmp_path: Path) -> NewFile:
     def write(topic: str, **policies: Any) -> str:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.yaml"
         address = pulsar.service_url.removeprefix("pulsar://")
-        entry = {"name": "pulsar", "system": "pulsar", "bootstrap": [address], "listen": {"port": 6651}}
+        entry = {"name": "pulsar", "system": "pulsar", "bootstrap": [address]}
         document = {
             "state_dir": f"{path}.state",
             "brokers": [entry],

@@ -22,7 +22,7 @@ LONG_MS = int(LONG_S * 1000)
 def test_pulsar_client(own_pulsar: PulsarBroker, tmp_path: Path, count: int) -> None:
     values = [str(number).encode() for number in range(count)]
     address = own_pulsar.service_url.removeprefix("pulsar://")
-    entry = {"name": "main", "system": "pulsar", "bootstrap": [address], "listen": {"port": 6651}}
+    entry = {"name": "main", "system": "pulsar", "bootstrap": [address]}
     document = {"state_dir": str(tmp_path / "state"), "brokers": [entry], "policies": {"broker": POLICIES}}
     file = tmp_path / "policies.yaml"
     file.write_text(yaml.safe_dump(document))

@@ -11,7 +11,7 @@ from sluicegate_reports.runner.doors.gate import gated
 @asynccontextmanager
 async def _danube(setting: Setting) -> AsyncIterator[Way]:
     # Nothing is dialled and nothing listens: the policies are in the broker itself.
-    entry = {"bootstrap": ["127.0.0.1:1"], "listen": {"port": 0}}
+    entry = {"bootstrap": ["127.0.0.1:1"]}
     async with gated(setting, "danube", entry) as way:
         yield way
 
