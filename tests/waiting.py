@@ -66,3 +66,15 @@ async def until_answered(asks: Callable[[], Awaitable[T]], again: Callable[[Exce
                 if not again(error):
                     raise
             await asyncio.sleep(_FIRST_PAUSE_S)
+
+
+async def elsewhere(call: Callable[[], Awaitable[T]]) -> T:
+    """Make a call in an event loop of another thread.
+
+    :raises TimeoutError: if it does not return.
+    """
+
+    async def made() -> T:
+        return await asyncio.wait_for(call(), LONG_S)
+
+    return await asyncio.to_thread(asyncio.run, made())

@@ -33,7 +33,7 @@ from sluicegate.model import (
 )
 from sluicegate.sessions.work import Running
 from sluicegate.testing import NullSink
-from sluicegate_kafka.client.described import changed, message_of
+from sluicegate_kafka.client.described import changed, lengths_of, message_of
 from sluicegate_kafka.config import KafkaConfig
 
 FILE = """
@@ -148,8 +148,31 @@ def test_headers_of_kafka_in_each_form(form: type) -> None:
     assert changed(headers, change) == [("trace", "1"), ("a", b"3")]
 
 
+MALFORMED = [[("a", 1)], [("a",)], [("a", b"1", b"2")], [(1, b"1")], [(b"a", b"1")], [(None, b"1")], "a", 5]
+
+
+@pytest.mark.parametrize("headers", MALFORMED, ids=repr)
+def test_malformed_headers_of_kafka_are_refused_before_anything_is_charged(headers: Any) -> None:
+    with pytest.raises(TypeError, match="headers are pairs of a text and bytes, such as"):
+        lengths_of(headers)
+
+
+@pytest.mark.parametrize("headers", [{"a": 1}, {1: "a"}, {"a": None}, [("a", "1")], "a", 5], ids=repr)
+def test_malformed_headers_that_are_no_texts_are_refused(headers: Any) -> None:
+    with pytest.raises(TypeError, match="headers are texts by name, such as"):
+        text_headers.message_of(headers, None, b"v")
+
+
+def test_a_malformed_message_charges_nothing_and_the_next_one_passes(publisher: Publisher) -> None:
+    for _ in range(5):
+        with pytest.raises(ValueError, match="too many values"):
+            publisher.send(2, monotonic_ns(), parts(("a", b"1", b"2")))  # type: ignore[arg-type]
+    assert publisher.send(2, monotonic_ns(), parts(TRACED)) is UNCHANGED
+
+
 def test_headers_that_are_texts() -> None:
     change = HeaderChange({"a": b"3"}, frozenset({"x-secret"}))
 
     assert text_headers.changed({"x-secret": "1", "a": "2", "b": "4"}, change) == {"a": "3", "b": "4"}
     assert text_headers.changed(None, change) == {"a": "3"}
+    assert text_headers.message_of({b"a": b"1"}, None, None).headers == (("a", b"1"),)  # type: ignore[dict-item]

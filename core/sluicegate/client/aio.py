@@ -33,6 +33,19 @@ async def finish(
             running.close(monotonic_ns())
 
 
+def require_loop(own: asyncio.AbstractEventLoop) -> None:
+    """Refuse calls of a client whose library works in one event loop only.
+
+    :param own: the loop that the client was made in.
+    :raises RuntimeError: in another one.
+    """
+    if asyncio.get_running_loop() is not own:
+        raise RuntimeError(
+            "this client belongs to another event loop: open one in each loop, or call it by "
+            "asyncio.run_coroutine_threadsafe"
+        )
+
+
 async def _awaited(running: Running[Result], answer: Answer | None) -> object:
     waits = running.waits
     if isinstance(waits, Ask):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from danube import DanubeError
 from tests.danube.support.clients import consuming, producing
 
 from sluicegate_danube.client import DanubeClient, DanubeClientBuilder
@@ -71,6 +72,18 @@ async def test_a_large_message_is_refused_and_the_others_are_stored(
             await producer.send(b"b" * 101)
         await producer.send(b"c")
         assert await consumer.take(2) == [b"a" * 100, b"c"]
+
+
+async def test_before_they_are_open_they_fail_as_the_originals(new_client: NewClient, topic: str) -> None:
+    async with new_client(topic, max_publish_rate=10) as client:
+        producer = client.new_producer().with_topic(topic).with_name("early").build()
+        with pytest.raises(DanubeError, match="partition ID out of range"):
+            await producer.send(b"lost")
+        builder = client.new_consumer().with_topic(topic).with_consumer_name("early")
+        consumer = builder.with_subscription("mine").build()
+        queue = await consumer.receive()
+        assert queue.empty()
+        await consumer.close()
 
 
 async def test_one_producer_too_many_is_refused_until_another_ends(new_client: NewClient, topic: str) -> None:

@@ -14,7 +14,7 @@ from pulsar import ConsumerType, InitialPosition, MessageId, Result, exceptions
 from pulsar.asyncio import PulsarException
 from tests.pulsar.real.conftest import NewTopic
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.waiting import LONG_S, until
+from tests.waiting import LONG_S, elsewhere, until
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate_pulsar.client import Client, Consumer, aio
@@ -266,6 +266,11 @@ async def test_on_an_event_loop(pulsar: PulsarBroker, new_file: NewFile, new_top
                 await consumer.acknowledge(message)
         assert read == values
         assert time.monotonic() - began_s >= 1.4  # 20 of them were the burst
+        # The original works in any loop, and so does what waits for its rate.
+        await elsewhere(lambda: producer.send(b"elsewhere"))
+        message = await elsewhere(consumer.receive)
+        assert message.data() == b"elsewhere"
+        await elsewhere(lambda: consumer.acknowledge(message))
         await consumer.close()
         reader = await client.create_reader(topic, MessageId.earliest)
         assert [(await reader.read_next()).data() for _ in values] == values

@@ -70,9 +70,9 @@ class Consumer(danube.Consumer):  # type: ignore[misc]  # danube-client has no t
             self.policed.end(monotonic_ns())
 
     async def _pass_on(self, received: "asyncio.Queue[Any]", passed: "asyncio.Queue[Any]") -> None:
-        receiver = self._receiver
         while True:
             message = await received.get()
+            receiver = self._receiver  # there is one once it has subscribed
             published_ms = message.publish_time // _MS
             while wait_ns := receiver.wait_ns(len(message.payload), published_ms, monotonic_ns()):
                 self._name_drops()  # the policies may have changed

@@ -22,6 +22,8 @@ class Producer(danube.Producer):  # type: ignore[misc]  # danube-client has no t
 
     policed: PolicedClient
     """Who it is; set by the builder."""
+    _publisher: Publisher | None = None
+    """Its messages, once it is created; before that the original refuses them."""
 
     async def create(self) -> None:
         """Register with the brokers, as the original, once there is a place on the topic.
@@ -78,6 +80,8 @@ class Producer(danube.Producer):  # type: ignore[misc]  # danube-client has no t
         self, data: bytes, attributes: TextHeaders, routing_key: str | None = None
     ) -> HeaderChange | None:
         """Wait until a message may be sent: what changes in its attributes, or None if it is dropped."""
+        if self._publisher is None:
+            return UNCHANGED
         try:
             contents = ((attributes, routing_key, data),)
             change = self._publisher.send(len(data), monotonic_ns(), contents)

@@ -10,7 +10,7 @@ import aiokafka
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import IllegalStateError
 
-from sluicegate.client.aio import finish
+from sluicegate.client.aio import finish, require_loop
 from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.receiving import Receiver
@@ -79,7 +79,11 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
     # -- records --------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
-        """The next record, as the original's, that may pass now."""
+        """The next record, as the original's, that may pass now.
+
+        :raises RuntimeError: in another event loop than the consumer's.
+        """
+        require_loop(self._loop)
         while True:
             record = await super().getone(*partitions)
             receiver = self._receivers.get(record.topic) or await self._receiver(record.topic)
@@ -91,7 +95,11 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Records, as the original's, as far as they may pass now."""
+        """Records, as the original's, as far as they may pass now.
+
+        :raises RuntimeError: in another event loop than the consumer's.
+        """
+        require_loop(self._loop)
         end_ns = monotonic_ns() + timeout_ms * 1_000_000
         while True:
             left_ms = max(0, (end_ns - monotonic_ns()) // 1_000_000)

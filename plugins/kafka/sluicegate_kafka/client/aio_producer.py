@@ -8,14 +8,14 @@ from typing import Any
 import aiokafka
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from sluicegate.client.aio import finish
+from sluicegate.client.aio import finish, require_loop
 from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import HeldMessage, Publisher
 from sluicegate.model import ANONYMOUS, UNCHANGED, HeaderChange, OperationKind
 from sluicegate_kafka.client.aio_errors import publish_error
-from sluicegate_kafka.client.described import message_of
+from sluicegate_kafka.client.described import lengths_of, message_of
 from sluicegate_kafka.client.signatures import with_policies
 
 Header = tuple[str, bytes]
@@ -61,14 +61,17 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
 
         :raises aiokafka.errors.KafkaError: if it is refused: 44 (policy violation), 10 (too large), or a
             time-out if it was held for `request_timeout_ms`.
+        :raises RuntimeError: in another event loop than the producer's.
+        :raises TypeError: if the headers are malformed.
         """
         # <hot> Runs for every message.
+        require_loop(self._loop)
         key_bytes = key if key is None or self._key_to_bytes is None else self._key_to_bytes(key)
         value_bytes = value if value is None or self._value_to_bytes is None else self._value_to_bytes(value)
         nbytes = len(key_bytes or b"") + len(value_bytes or b"")
         if headers:
             headers = list(headers)
-            nbytes += sum(len(name) + len(content or b"") for name, content in headers)
+            nbytes += lengths_of(headers)
         try:
             publisher = self._publishers.get(topic) or await self._publisher(topic)
             change = publisher.send(nbytes, monotonic_ns(), ((headers, key_bytes, value_bytes),))
@@ -84,6 +87,7 @@ class AIOKafkaProducer(aiokafka.AIOKafkaProducer):  # type: ignore[misc]  # aiok
 
     async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int) -> "asyncio.Future[Any]":
         """Publish a batch, as the original, once the policies let it pass; its size is that on the wire."""
+        require_loop(self._loop)
         nbytes, messages = batch.size(), batch.record_count()
         try:
             publisher = self._publishers.get(topic) or await self._publisher(topic)

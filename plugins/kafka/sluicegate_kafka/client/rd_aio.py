@@ -11,10 +11,10 @@ from sluicegate.client.open_policies import OpenPolicies, Policies
 from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import HeldMessage, Publisher
 from sluicegate.model import OperationKind
-from sluicegate_kafka.client.described import message_of
+from sluicegate_kafka.client.described import length_of, message_of
 from sluicegate_kafka.client.rd_consumer import Consumer
 from sluicegate_kafka.client.rd_errors import publish_error
-from sluicegate_kafka.client.rd_producer import length_of, policed_of
+from sluicegate_kafka.client.rd_producer import policed_of
 
 _NO_HEADERS = "AIOProducer takes no headers for messages that it batches"
 

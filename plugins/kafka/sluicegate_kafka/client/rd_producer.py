@@ -14,7 +14,7 @@ from sluicegate.client.refused import RefusedError
 from sluicegate.client.sending import HeldMessage, Publisher
 from sluicegate.client.sync import ClosedError, finish
 from sluicegate.model import UNCHANGED, HeaderChange, OperationKind
-from sluicegate_kafka.client.described import Text, changed, message_of, pairs_of
+from sluicegate_kafka.client.described import Text, changed, length_of, lengths_of, message_of
 from sluicegate_kafka.client.rd_errors import publish_error
 from sluicegate_kafka.client.rd_settings import principal_of, settings_of
 
@@ -145,17 +145,3 @@ def policed_of(engine: Engine, settings: Mapping[str, Any]) -> PolicedClient:
         settings.get("client.id", "rdkafka"),
         patience_ms * 1_000_000 if patience_ms else None,
     )
-
-
-def length_of(part: Text) -> int:
-    """Bytes of a key, a value or a header."""
-    if part is None:
-        return 0
-    return len(part.encode() if isinstance(part, str) else part)
-
-
-def lengths_of(headers: Headers) -> int:
-    """Bytes of a message's headers."""
-    if not headers:  # as of most messages
-        return 0
-    return sum(length_of(name) + length_of(content) for name, content in pairs_of(headers))

@@ -1,6 +1,6 @@
 """What the policies make of a message of the Python client, whichever way it waits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from time import monotonic_ns
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ from sluicegate.client.policed_client import PolicedClient
 from sluicegate.client.sending import HeldMessage, Publisher
 from sluicegate.client.text_headers import TextHeaders, message_of
 from sluicegate.engine.delivery_time import delivery_by_header
-from sluicegate.model import HeaderChange, Message
+from sluicegate.model import HeaderChange
 
 Times: TypeAlias = tuple[int | None, timedelta | None]
 """`deliver_at` and `deliver_after`."""
@@ -69,14 +69,14 @@ class Outgoing:
         if fixed_ms:
             return None, timedelta(milliseconds=fixed_ms)
         if header and properties and header in properties:
-            return _times_by(properties[header]) or asked
+            return _times_by({header: properties[header]}, header) or asked
         return asked
 
 
-def _times_by(content: str) -> Times | None:
+def _times_by(properties: Mapping[str, str], header: str) -> Times | None:
     """The delivery time that a header says; None for one that the policies refuse."""
     try:
-        when = delivery_by_header([Message(headers=(("", content.encode()),))], "")
+        when = delivery_by_header([message_of(properties, None, None)], header)
     except ValueError:
         return None
     if when is None:
