@@ -15,6 +15,8 @@ from sluicegate.cli.new_plugin import KINDS, make_distribution
 from sluicegate.runtime.plugins import GROUP
 
 ROOT = Path(__file__).resolve().parents[2]
+INSTALLED = ("broker", "client")
+"""Kinds whose tests read a file with their kind of broker, which an entry point brings."""
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> str:
@@ -38,25 +40,26 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {kind: make_distribution(f"acme-{kind}", kind, parent) for kind in KINDS}
 
 
-def installed(distribution: Path) -> Path:
-    """A folder with a distribution installed, without any network."""
-    target = distribution.parent / "site"
+@pytest.fixture(scope="module")
+def site(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with those of INSTALLED, installed without any network."""
+    target = tmp_path_factory.mktemp("site")
     options = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check")
-    run("pip", "install", *options, "--target", target, distribution, cwd=distribution)
+    run("pip", "install", *options, "--target", target, *(made[kind] for kind in INSTALLED), cwd=target)
     return target
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_its_own_tests_pass(made: dict[str, Path], kind: str) -> None:
-    # Only a broker's tests start a gateway, which finds it by its entry point; to install each takes long.
-    path = installed(made[kind]) if kind == "broker" else made[kind] / "src"
+def test_its_own_tests_pass(made: dict[str, Path], kind: str, request: pytest.FixtureRequest) -> None:
+    is_installed = kind in INSTALLED
+    path = request.getfixturevalue("site") if is_installed else made[kind] / "src"
     printed = run(
         *("pytest", "-q", "-p", "no:cacheprovider"),
         cwd=made[kind],
         PYTHONPATH=str(path),
         PYTEST_ADDOPTS="",
         PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",  # an author has pytest, and not what our own tests need
-        SLUICEGATE_LOAD_PLUGINS=f"acme_{kind}" if kind == "broker" else "",
+        SLUICEGATE_LOAD_PLUGINS=f"acme_{kind}" if is_installed else "",
     )
     assert " passed" in printed
 
@@ -143,6 +146,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
 
 
 def test_an_unknown_kind_is_refused_with_those_that_there_are() -> None:
-    code, printed = new("acme", "--kind", "client")
+    code, printed = new("acme", "--kind", "server")
     assert code == 2
-    assert "'policy', 'check', 'delay', 'factor', 'broker', 'store'" in printed
+    assert "'policy', 'check', 'delay', 'factor', 'broker', 'store', 'client'" in printed

@@ -21,6 +21,7 @@ KINDS = {
     "factor": "A factor that slows publishing down while something outside says so",
     "broker": "A kind of broker with a protocol of its own",
     "store": "A policy store behind a URL of its own",
+    "client": "Clients of a broker that apply the policies in the application's own process",
 }
 """What can be made, each with a sentence for its README."""
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9])?", re.IGNORECASE)
