@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 GO ?= $(or $(shell command -v go),$(wildcard /usr/local/go/bin/go))
 
-.PHONY: help test demo demo-all check broker mutants extras fuzz lock bench jars franz-go grpc-go pulsar-go docs clean
+.PHONY: help test demo demo-all check broker wrapped mutants extras fuzz lock bench jars franz-go grpc-go pulsar-go docs clean
 
 help:
 	@echo "make test    lint, types, all tests; those on real brokers too where Java and Maven are there"
@@ -12,6 +12,7 @@ help:
 	@echo "make demo-all  each policy at work on real client traffic, then a report that compares the systems"
 	@echo "               (a few minutes)"
 	@echo "make broker  only the tests on real brokers     make check  lint and types alone"
+	@echo "make wrapped  the tests on a real Kafka with clients that apply policies in place of stock ones"
 	@echo "make extras  install each extra alone and use it"
 	@echo "make mutants OF=NAME  change the code in small ways and list the changes that no test notices"
 	@echo "make fuzz FRAMES=5000000  play damaged sessions of each protocol, an hour for some four million frames"
@@ -27,6 +28,10 @@ check: $(VENV)/bin/tox
 # For example SLUICEGATE_KAFKA_VERSION=3.9.1 OF=tests/kafka/real, for other versions than the poms in deploy name.
 broker: $(VENV)/bin/tox jars franz-go pulsar-go
 	$(VENV)/bin/tox run -e broker -- $(OF)
+
+# The tests on a real Kafka with the wrappers in place of aiokafka's and confluent-kafka's own classes.
+wrapped: $(VENV)/bin/tox jars franz-go
+	$(VENV)/bin/tox run -e wrapped -- $(OF)
 
 # For example OF="flow kafka-repeated", or OF="engine --file bucket.py"; without it all, which takes hours.
 mutants: $(VENV)/bin/tox
