@@ -1,0 +1,133 @@
+"""The conformance suite: every scenario of the table at every door of a driver.
+
+`pytest --sluicegate-driver NAME` runs it, or a class that derives from `ConformanceSuite` with a `driver`.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import uvloop
+
+from sluicegate.testing.conformance.door import NOT_APPLICABLE, Driver, Setup
+from sluicegate.testing.conformance.playing import Played, play
+from sluicegate.testing.conformance.replaying import Replay
+from sluicegate.testing.conformance.scenarios import Scenario
+from sluicegate.testing.conformance.table import SCENARIOS
+
+
+class Conformance:
+    """The scenarios of one driver; those of one door are played all at once when the first is asked for.
+
+    :param directory: an empty one.
+    """
+
+    def __init__(self, driver: Driver, directory: Path) -> None:
+        self._driver, self._directory = driver, directory
+        self._played: dict[tuple[str, str], tuple[Played, Replay | None]] = {}
+
+    def assert_alike(self, scenario: Scenario, door: str) -> None:
+        """Fail if a scenario does not go at a door as the table says.
+
+        :raises AssertionError: with what is different.
+        """
+        if (door, scenario.name) not in self._played:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._play(door))
+        played, replay = self._played[door, scenario.name]
+        if played.error is not None or replay is None:
+            raise AssertionError(f"{door}: {scenario.name}") from played.error
+        found, expected = played.decisions, list(scenario.decisions)
+        assert found == expected, f"{door} decided {found}, expected {expected}"
+        counts = {name: played.counts.get(name) for name in scenario.counts}
+        assert counts == dict(scenario.counts), f"{door} counted {counts}, expected {scenario.counts}"
+        differences = list(replay.differences(played)) if scenario.replayed else []
+        assert not differences, "\n".join(["decided otherwise in manual time:", *differences])
+
+    async def _play(self, door: str) -> None:
+        scenarios = list(applicable(self._driver, door))
+        together = [each for each in scenarios if not each.alone]
+        await self._play_at_one(door, together, "topics")
+        await asyncio.gather(
+            *(self._play_at_one(door, [each], each.slug) for each in scenarios if each.alone)
+        )
+
+    async def _play_at_one(self, door: str, scenarios: list[Scenario], name: str) -> None:
+        """Play scenarios at one opened door."""
+        topics = {
+            each.name: self._driver.topic(f"{each.slug}-{door.replace(' ', '-')}") for each in scenarios
+        }
+        setup = self._setup(door, scenarios, topics, name)
+        try:
+            async with self._driver.doors[door].open(setup) as opened:
+                found = await asyncio.gather(*(play(each, opened, topics[each.name]) for each in scenarios))
+                replay = Replay(opened.file)
+        except Exception as error:  # noqa: BLE001 - told by the tests of its scenarios
+            found, replay = [Played(topic, error=error) for topic in topics.values()], None
+        for each, played in zip(scenarios, found, strict=True):
+            self._played[door, each.name] = played, replay
+
+    def _setup(self, door: str, scenarios: list[Scenario], topics: dict[str, str], name: str) -> Setup:
+        directory = self._directory / f"{door}-{name}".replace(" ", "-")
+        directory.mkdir()
+        policies: dict[str, Any] = {
+            "topics": [{"name": topics[each.name], **each.policies} for each in scenarios if each.policies]
+        }
+        entry: dict[str, Any] = {}
+        for each in scenarios:
+            policies.setdefault("broker", {}).update(each.broker)
+            entry.update(each.entry)
+        existing = [topics[each.name] for each in scenarios if not each.creates]
+        return Setup(directory, policies, entry, tuple(existing))
+
+
+def applicable(driver: Driver, door: str) -> Iterator[Scenario]:
+    """The scenarios that apply to a door: it has their policies, and its clients their abilities."""
+    for each in SCENARIOS:
+        policies = {driver.how(policy, door) for policy in each.shows}
+        if NOT_APPLICABLE not in policies and each.needs <= driver.doors[door].abilities:
+            yield each
+
+
+class ConformanceSuite:
+    """Tests of one driver; a class that derives from this gives them its `driver`."""
+
+    driver: ClassVar[Driver]
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Give each test its doors and scenarios."""
+        driver = self.driver
+        if "scenario" in metafunc.fixturenames:
+            metafunc.parametrize(
+                ("door", "scenario"),
+                [
+                    pytest.param(door, each, id=f"{door}-{each.name}")
+                    for door in driver.doors
+                    for each in applicable(driver, door)
+                ],
+            )
+        elif "door" in metafunc.fixturenames:
+            metafunc.parametrize("door", driver.doors)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def conformance(cls, tmp_path_factory: pytest.TempPathFactory) -> Conformance:
+        """What was played."""
+        return Conformance(cls.driver, tmp_path_factory.mktemp("conformance"))
+
+    def test_a_scenario_goes_as_at_every_door(
+        self, scenario: Scenario, door: str, conformance: Conformance
+    ) -> None:
+        """Its steps, decisions and counts are those of the table, and replayed they are the same."""
+        conformance.assert_alike(scenario, door)
+
+    def test_each_policy_of_a_door_is_shown(self, door: str) -> None:
+        """A door says of no policy that it applies without a scenario that shows it there."""
+        shown = {policy for each in applicable(self.driver, door) for policy in each.shows}
+        declared = {
+            name for name in self.driver.capabilities if self.driver.how(name, door) != NOT_APPLICABLE
+        }
+        missing = sorted(declared - shown)
+        assert not missing, f"no scenario that applies to {door} shows {', '.join(missing)}"
