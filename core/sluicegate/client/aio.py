@@ -1,7 +1,7 @@
 """Runs a client's work on an event loop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from time import monotonic_ns
 from typing import TypeVar
 
@@ -9,24 +9,18 @@ from sluicegate.client.policed_client import Engine
 from sluicegate.sessions.work import Ask, Running, Turn, Until, Work
 
 Result = TypeVar("Result")
-Answer = Callable[[object], Awaitable[object]]
 
 
-async def finish(
-    engine: Engine, work: Callable[[Turn], Work[Result]], answer: Answer | None = None
-) -> Result:
-    """Wait until work is done; if the task is cancelled, it gives back what it has taken.
-
-    :param answer: answers its questions.
-    """
+async def finish(engine: Engine, work: Callable[[Turn], Work[Result]]) -> Result:
+    """Wait until work is done; if the task is cancelled, it gives back what it has taken."""
     running: Running[Result] = Running(monotonic_ns())
     try:
         with engine.lock:
             made = running.begin(work(running))
         while isinstance(made, Running):
-            reply = await _awaited(running, answer)
+            await _awaited(running)
             with engine.lock:
-                made = running.go_on(monotonic_ns(), reply)
+                made = running.go_on(monotonic_ns(), None)
         return made
     finally:
         with engine.lock:
@@ -46,10 +40,9 @@ def require_loop(own: asyncio.AbstractEventLoop) -> None:
         )
 
 
-async def _awaited(running: Running[Result], answer: Answer | None) -> object:
+async def _awaited(running: Running[Result]) -> None:
     waits = running.waits
     if isinstance(waits, Ask):
-        return await answer(waits.question) if answer is not None else None
+        return  # for the subscriptions of the broker, which nobody lists here
     at_ns = waits.at_ns if isinstance(waits, Until) else 0
     await asyncio.sleep(max(0, at_ns - monotonic_ns()) / 1e9)
-    return None

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
 
@@ -44,13 +43,6 @@ class Engine(Protocol):
         """Wall-clock milliseconds since 1970 at a monotonic time."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListSubscriptions:
-    """A question of work to its wrapper: have `PolicedClient.listed` called for a topic."""
-
-    topic: str
-
-
 class PolicedClient:
     """One producer or consumer object of a client library.
 
@@ -70,7 +62,6 @@ class PolicedClient:
         self.key = f"client {next(_NUMBERS)}"
         """Tells its attachments from those of all other clients of the process."""
         self._attached: dict[tuple[OperationKind, str], Operation] = {}
-        self._listings = Listings()
         self.is_ended = False
         """Whether it is closed."""
 
@@ -110,27 +101,19 @@ class PolicedClient:
         place = Admission(attach, create)
 
         def gate(now_ns: int) -> Gate:
-            return self.gate(topic, now_ns)
+            found = self.gate(topic, now_ns)
+            if create is not None and found.asks(OperationKind.CREATE_SUBSCRIPTION):
+                found.state.subscriptions_known = True  # nobody lists the broker's: those count that it makes
+            return found
 
         hold = Hold(self._patience_of(turn))
-        question = ListSubscriptions(topic)
-        refusal = yield from taking(place, turn, hold, gate, place.decide, self._listings, question)
+        refusal = yield from taking(place, turn, hold, gate, place.decide, Listings(), topic)
         if refusal is not None:
             raise self._refused(refusal)
         place.confirmed(gate(turn.now_ns))
         self._attached[kind, topic] = attach
         if self.is_ended:  # its library refuses what it is used for now
             self.detach(turn.now_ns)
-
-    def listed(self, topic: str, names: frozenset[str] | None, asked_ns: int, now_ns: int) -> None:
-        """The broker's subscriptions of a topic have been listed.
-
-        :param names: None if they could not be.
-        :param asked_ns: monotonic time of the request.
-        """
-        self._listings.answered(topic, now_ns)
-        if names is not None:
-            self.gate(topic, now_ns).state.learn_subscriptions(names, asked_ns)
 
     def detach(self, now_ns: int) -> None:
         """Give up all its places; idempotent."""

@@ -13,8 +13,6 @@ from sluicegate.client.refused import RefusedError
 from sluicegate.model import OperationKind
 from sluicegate_danube.client.exceptions import error
 
-_MS = 1_000
-"""Danube gives publish times in microseconds."""
 _FEW = 1
 """Messages that have passed and wait for the application; those behind them stay at the broker."""
 _DROPS = tuple(
@@ -73,8 +71,7 @@ class Consumer(danube.Consumer):  # type: ignore[misc]  # danube-client has no t
         while True:
             message = await received.get()
             receiver = self._receiver  # there is one once it has subscribed
-            published_ms = message.publish_time // _MS
-            while wait_ns := receiver.wait_ns(len(message.payload), published_ms, monotonic_ns()):
+            while wait_ns := receiver.wait_ns(len(message.payload), message.publish_time, monotonic_ns()):
                 self._name_drops()  # the policies may have changed
                 await asyncio.sleep(wait_ns / 1e9)
             await passed.put(message)
