@@ -5,6 +5,7 @@ import base64
 import json
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -12,7 +13,11 @@ from danube.proto import DanubeApi_pb2 as pb
 from danube.proto import DanubeApi_pb2_grpc as services
 from tests.waiting import LONG_S
 
+from sluicegate.engine.state import TopicState
 from sluicegate.testing.conformance import Received, RefusedByDoor, Sample
+from sluicegate.testing.sink import RecordingSink
+
+_ELSEWHERE = "/default/elsewhere"
 
 
 async def in_loop(call: Callable[..., Awaitable[Any]], *arguments: Any, **options: Any) -> Any:
@@ -45,7 +50,54 @@ class Stubs:
 
     async def next(self, call: Any) -> Any:
         """The next message of a stream."""
-        return await self._run(call.read if hasattr(call, "read") else call.__next__)
+        return await (call.read() if hasattr(call, "read") else self._run(next, call, None))
+
+
+class StubDoor:
+    """A way to the reference broker for clients by bare stubs, all on one channel."""
+
+    tells_reasons = True
+
+    def __init__(
+        self, stubs: Stubs, sink: RecordingSink, file: Path, state: Callable[[str], TopicState]
+    ) -> None:
+        self._stubs = stubs
+        self._proven: set[str] = set()
+        self.sink, self.file, self.state = sink, file, state
+
+    async def producer(self, topic: str, name: str, principal: str) -> "StubProducer":
+        """Register a producer of reliable messages."""
+        await self._prove(principal)
+        return await self._register(topic, name, principal)
+
+    async def _prove(self, principal: str) -> None:
+        """Have the broker accept a token, by a call for another topic: before, it is only a claim."""
+        if principal and principal not in self._proven:
+            self._proven.add(principal)
+            await self._register(_ELSEWHERE, principal, principal)
+
+    async def _register(self, topic: str, name: str, principal: str) -> "StubProducer":
+        request = pb.ProducerRequest(
+            producer_name=name, topic_name=topic, dispatch_strategy=pb.DispatchStrategy.Reliable
+        )
+        answer = await self._stubs.call(self._stubs.producing.CreateProducer, request, principal)
+        return StubProducer(self._stubs, topic, name, principal, answer.producer_id)
+
+    async def consumer(self, topic: str, subscription: str, name: str, principal: str) -> "StubConsumer":
+        """Attach a consumer to a shared subscription."""
+        await self._prove(principal)
+        request = pb.ConsumerRequest(
+            topic_name=topic,
+            consumer_name=name,
+            subscription=subscription,
+            subscription_type=pb.ConsumerRequest.Shared,
+        )
+        answer = await self._stubs.call(self._stubs.consuming.Subscribe, request, principal)
+        return StubConsumer(self._stubs, subscription, principal, answer.consumer_id)
+
+    async def create_topic(self, topic: str, partitions: int, name: str, principal: str) -> None:
+        """Danube's clients cannot."""
+        raise NotImplementedError
 
 
 class StubProducer:
@@ -103,27 +155,6 @@ class StubConsumer:
         self._stream.cancel()
         if self._reading is not None:
             await asyncio.gather(self._reading, return_exceptions=True)
-
-
-async def produce(stubs: Stubs, topic: str, name: str, principal: str) -> StubProducer:
-    """Register a producer of reliable messages."""
-    request = pb.ProducerRequest(
-        producer_name=name, topic_name=topic, dispatch_strategy=pb.DispatchStrategy.Reliable
-    )
-    answer = await stubs.call(stubs.producing.CreateProducer, request, principal)
-    return StubProducer(stubs, topic, name, principal, answer.producer_id)
-
-
-async def consume(stubs: Stubs, topic: str, subscription: str, name: str, principal: str) -> StubConsumer:
-    """Attach a consumer to a shared subscription."""
-    request = pb.ConsumerRequest(
-        topic_name=topic,
-        consumer_name=name,
-        subscription=subscription,
-        subscription_type=pb.ConsumerRequest.Shared,
-    )
-    answer = await stubs.call(stubs.consuming.Subscribe, request, principal)
-    return StubConsumer(stubs, subscription, principal, answer.consumer_id)
 
 
 def _metadata(principal: str) -> tuple[tuple[str, str], ...]:

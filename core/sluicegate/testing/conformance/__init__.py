@@ -14,6 +14,7 @@ from sluicegate.testing.conformance.door import (
     RefusedByDoor,
     Sample,
     Setup,
+    without_in_clients,
 )
 from sluicegate.testing.conformance.scenarios import Ability, Scenario
 
@@ -29,4 +30,5 @@ __all__ = [
     "Sample",
     "Scenario",
     "Setup",
+    "without_in_clients",
 ]

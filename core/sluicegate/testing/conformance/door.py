@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.engine.state import TopicState
+from sluicegate.model import Level, PolicyLayer, PolicySet, Setting, Source
+from sluicegate.runtime.client_policies import for_client
 from sluicegate.testing.conformance.scenarios import Ability
 from sluicegate.testing.sink import RecordingSink
 
@@ -143,6 +145,16 @@ class DoorKind:
     abilities: frozenset[Ability] = frozenset()
     without: Mapping[str, str] = field(default_factory=dict)
     """Policies that do not apply here though the system has them, each with the reason."""
+
+
+def without_in_clients(system: str, capabilities: Mapping[str, str]) -> Mapping[str, str]:
+    """The policies of a system that do not apply in the processes of its clients, each with the reason.
+
+    :param capabilities: how its broker driver supports each policy.
+    """
+    settings = dict.fromkeys(capabilities, Setting(1, Source.FILE, ""))
+    every = PolicySet(1, (PolicyLayer(Level.BROKER, "", settings),))
+    return for_client(every, system, capabilities).not_enforced
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Scenario:
         """Whether its clients create its topic."""
         return any(isinstance(step, CreateTopic) for step in self.steps)
 
-    @property
-    def slug(self) -> str:
-        """The name in characters that every broker allows in the name of a topic."""
-        return "-".join("".join(c if c.isalnum() else " " for c in self.name).split())
+
+def slug(name: str) -> str:
+    """A name in characters that every broker allows in the name of a topic."""
+    return "-".join("".join(c if c.isalnum() else " " for c in name).split())

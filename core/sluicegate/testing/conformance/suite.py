@@ -14,7 +14,7 @@ import uvloop
 from sluicegate.testing.conformance.door import NOT_APPLICABLE, Driver, Setup
 from sluicegate.testing.conformance.playing import Played, play
 from sluicegate.testing.conformance.replaying import Replay
-from sluicegate.testing.conformance.scenarios import Scenario
+from sluicegate.testing.conformance.scenarios import Scenario, slug
 from sluicegate.testing.conformance.table import SCENARIOS
 
 
@@ -51,14 +51,12 @@ class Conformance:
         together = [each for each in scenarios if not each.alone]
         await self._play_at_one(door, together, "topics")
         await asyncio.gather(
-            *(self._play_at_one(door, [each], each.slug) for each in scenarios if each.alone)
+            *(self._play_at_one(door, [each], slug(each.name)) for each in scenarios if each.alone)
         )
 
     async def _play_at_one(self, door: str, scenarios: list[Scenario], name: str) -> None:
         """Play scenarios at one opened door."""
-        topics = {
-            each.name: self._driver.topic(f"{each.slug}-{door.replace(' ', '-')}") for each in scenarios
-        }
+        topics = {each.name: self._driver.topic(slug(f"{each.name} {door}")) for each in scenarios}
         setup = self._setup(door, scenarios, topics, name)
         try:
             async with self._driver.doors[door].open(setup) as opened:
@@ -70,7 +68,7 @@ class Conformance:
             self._played[door, each.name] = played, replay
 
     def _setup(self, door: str, scenarios: list[Scenario], topics: dict[str, str], name: str) -> Setup:
-        directory = self._directory / f"{door}-{name}".replace(" ", "-")
+        directory = self._directory / slug(f"{door} {name}")
         directory.mkdir()
         policies: dict[str, Any] = {
             "topics": [{"name": topics[each.name], **each.policies} for each in scenarios if each.policies]
