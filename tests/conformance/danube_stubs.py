@@ -14,7 +14,7 @@ from danube.proto import DanubeApi_pb2_grpc as services
 from tests.waiting import LONG_S
 
 from sluicegate.engine.state import TopicState
-from sluicegate.testing.conformance import Received, RefusedByDoor, Sample
+from sluicegate.testing.conformance import Door, Received, RefusedByDoor, Sample
 from sluicegate.testing.sink import RecordingSink
 
 _ELSEWHERE = "/default/elsewhere"
@@ -53,7 +53,7 @@ class Stubs:
         return await (call.read() if hasattr(call, "read") else self._run(next, call, None))
 
 
-class StubDoor:
+class StubDoor(Door):
     """A way to the reference broker for clients by bare stubs, all on one channel."""
 
     tells_reasons = True
@@ -94,10 +94,6 @@ class StubDoor:
         )
         answer = await self._stubs.call(self._stubs.consuming.Subscribe, request, principal)
         return StubConsumer(self._stubs, subscription, principal, answer.consumer_id)
-
-    async def create_topic(self, topic: str, partitions: int, name: str, principal: str) -> None:
-        """Danube's clients cannot."""
-        raise NotImplementedError
 
 
 class StubProducer:

@@ -9,7 +9,7 @@ from danube import DispatchStrategy, SubType
 from sluicegate.embedded import PolicyEngine
 from sluicegate.engine.state import TopicState
 from sluicegate.model import ANONYMOUS
-from sluicegate.testing.conformance import Received, RefusedByDoor, Sample
+from sluicegate.testing.conformance import Door, Received, RefusedByDoor, Sample
 from sluicegate.testing.sink import RecordingSink
 from sluicegate_danube.client import Consumer, DanubeClient, DanubeClientBuilder, Producer
 from sluicegate_danube.client.exceptions import PolicyError
@@ -59,7 +59,7 @@ class WrapperConsumer:
         await asyncio.gather(*self._made._tasks, return_exceptions=True)
 
 
-class WrapperDoor:
+class WrapperDoor(Door):
     """Clients of the reference broker, one for each principal."""
 
     tells_reasons = True
@@ -98,10 +98,6 @@ class WrapperDoor:
         except PolicyError as error:
             raise RefusedByDoor(str(error)) from error
         return WrapperConsumer(made, await made.receive())
-
-    async def create_topic(self, topic: str, partitions: int, name: str, principal: str) -> None:
-        """Danube's clients cannot."""
-        raise NotImplementedError
 
     async def close(self) -> None:
         """Close all connections."""

@@ -16,7 +16,7 @@ ROOMS = {
 OTHERS = {
     "benchmarks": "the programs of that folder",
     "deploy": "alerts and dashboards, which Prometheus and Grafana read",
-    "conformance": "one table for gateway and interceptors",
+    "conformance": "the doors of each system, for the suite that all pass",
     "docs": "the documents",
     "example": "examples/grpc",
     "fuzz": "whole sessions of all protocols",

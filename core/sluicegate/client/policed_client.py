@@ -101,10 +101,12 @@ class PolicedClient:
         place = Admission(attach, create)
 
         def gate(now_ns: int) -> Gate:
-            found = self.gate(topic, now_ns)
-            if create is not None and found.asks(OperationKind.CREATE_SUBSCRIPTION):
-                found.state.subscriptions_known = True  # nobody lists the broker's: those count that it makes
-            return found
+            current = self.gate(topic, now_ns)
+            if create is not None and current.asks(OperationKind.CREATE_SUBSCRIPTION):
+                current.state.subscriptions_known = (
+                    True  # nobody lists the broker's: those count that it makes
+                )
+            return current
 
         hold = Hold(self._patience_of(turn))
         refusal = yield from taking(place, turn, hold, gate, place.decide, Listings(), topic)

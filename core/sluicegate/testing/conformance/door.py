@@ -116,7 +116,8 @@ class Door(Protocol):
 
         :raises RefusedByDoor: if it is refused.
         """
-        raise NotImplementedError
+        text = f"{type(self).__name__} creates no topics"
+        raise NotImplementedError(text)
 
 
 @dataclass(frozen=True, slots=True)

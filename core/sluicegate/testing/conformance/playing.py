@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from time import monotonic
 
 from sluicegate.engine.state import TopicState
 from sluicegate.model import Action, Operation, OperationKind
@@ -111,20 +110,20 @@ class _Playing:
         :param words: which one it is.
         """
         self._principals.setdefault(step.who, step.principal)
-        began_s, first = monotonic(), len(self.played.events)
+        began_s, first = _now_s(), len(self.played.events)
         refusal: RefusedByDoor | None = None
         try:
             await self._do(step)
         except RefusedByDoor as error:
             refusal = error
-        took_s = monotonic() - began_s
+        took_s = _now_s() - began_s
         self._look()
         events = [each for each in self.played.events[first:] if isinstance(each, Recorded)]
         self._attached.setdefault(step.who, []).extend(
             each.op for each in events if each.op.kind in _ATTACHING and each.decision is None
         )
         assert took_s >= step.at_least_s, f"{words} took {took_s:.3f} s"
-        _compare_refusal(step, refusal, events, words, told=self._door.tells_reasons)
+        _compare_refusal(step, refusal, events, words, tells_reasons=self._door.tells_reasons)
 
     async def _do(self, step: Step) -> None:
         match step:
@@ -162,8 +161,8 @@ class _Playing:
             principal = self._principals[step.who]
             producer = await self._door.producer(self._topic, step.who, principal)
             self._producers[step.who] = producer
-        number = len(self._published_s).to_bytes(8, "big")
-        self._published_s[number] = monotonic()
+        number = b"%08d" % len(self._published_s)
+        self._published_s[number] = _now_s()
         value = number.ljust(step.size, b".")
         await producer.publish(
             Sample(value, step.headers, step.key, step.schema, step.delay_ms, step.compressed)
@@ -173,7 +172,7 @@ class _Playing:
         message = await self._consumers[step.who].receive(PATIENCE_S)
         assert message is not None, f"{step.who} received no message"
         number = message.value[:8]
-        age_s = monotonic() - self._published_s[number]
+        age_s = _now_s() - self._published_s[number]
         before = self._received.setdefault(step.who, [])
         assert not before or before[-1].value[:8] < number, f"{step.who} received messages out of order"
         assert age_s >= step.older_s - _CLOCKS_S, f"{step.who} received a message after {age_s:.3f} s"
@@ -222,8 +221,12 @@ class _Playing:
         yield from self._consumers.values()
 
 
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
 def _compare_refusal(
-    step: Step, refusal: RefusedByDoor | None, events: list[Recorded], words: str, *, told: bool
+    step: Step, refusal: RefusedByDoor | None, events: list[Recorded], words: str, *, tells_reasons: bool
 ) -> None:
     if not step.refused:
         assert refusal is None, f"{words} was refused: {refusal}"
@@ -234,4 +237,6 @@ def _compare_refusal(
     decision = next((each for each in reversed(refused) if each.action in _STOPPING), None)
     assert decision is not None, f"{words} was refused without a decision: {refusal}"
     assert decision.reasons[0].policy == step.refused, f"{words} was refused by {decision.reasons}"
-    assert not told or decision.id in refusal.text, f"{words}: {refusal.text!r} does not say {decision.id}"
+    assert not tells_reasons or decision.id in refusal.text, (
+        f"{words}: {refusal.text!r} does not say {decision.id}"
+    )

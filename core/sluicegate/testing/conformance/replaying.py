@@ -67,10 +67,10 @@ class Replay:
                 continue  # the operation's own decision is the next one
             first = len(self._sink.records)
             self._decide(gate, event, held)
-            found = self._sink.records[first:]
-            if [_outcome(each) for each in found] != [_outcome(each) for each in expected]:
-                yield f"{event.op}: {list(map(_words, expected))}, replayed: {list(map(_words, found))}"
-            yield from _different_waits(expected, found)
+            replayed = self._sink.records[first:]
+            if [_outcome(each) for each in replayed] != [_outcome(each) for each in expected]:
+                yield f"{event.op}: {list(map(_words, expected))}, replayed: {list(map(_words, replayed))}"
+            yield from _different_waits(expected, replayed)
             if event.op.kind is OperationKind.ATTACH_CONSUMER and not _passes(event.decision):
                 gate.detach(replace(event.op, kind=OperationKind.CREATE_SUBSCRIPTION, consumer=""))
             expected = []
@@ -144,8 +144,8 @@ def _words(record: Recorded) -> str:
     return "allow" if decision is None else f"{decision.action} by {decision.reasons[0].policy}"
 
 
-def _different_waits(expected: Sequence[Recorded], found: Sequence[Recorded]) -> Iterator[str]:
-    for one, other in zip(expected, found, strict=False):
+def _different_waits(expected: Sequence[Recorded], replayed: Sequence[Recorded]) -> Iterator[str]:
+    for one, other in zip(expected, replayed, strict=False):
         if one.decision is None or other.decision is None:
             continue
         difference = abs(one.decision.delay_ns - other.decision.delay_ns)

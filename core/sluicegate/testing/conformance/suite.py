@@ -39,8 +39,8 @@ class Conformance:
         played, replay = self._played[door, scenario.name]
         if played.error is not None or replay is None:
             raise AssertionError(f"{door}: {scenario.name}") from played.error
-        found, expected = played.decisions, list(scenario.decisions)
-        assert found == expected, f"{door} decided {found}, expected {expected}"
+        decisions, expected = played.decisions, list(scenario.decisions)
+        assert decisions == expected, f"{door} decided {decisions}, expected {expected}"
         counts = {name: played.counts.get(name) for name in scenario.counts}
         assert counts == dict(scenario.counts), f"{door} counted {counts}, expected {scenario.counts}"
         differences = list(replay.differences(played)) if scenario.replayed else []
@@ -60,11 +60,13 @@ class Conformance:
         setup = self._setup(door, scenarios, topics, name)
         try:
             async with self._driver.doors[door].open(setup) as opened:
-                found = await asyncio.gather(*(play(each, opened, topics[each.name]) for each in scenarios))
+                all_played = await asyncio.gather(
+                    *(play(each, opened, topics[each.name]) for each in scenarios)
+                )
                 replay = Replay(opened.file)
         except Exception as error:  # noqa: BLE001 - told by the tests of its scenarios
-            found, replay = [Played(topic, error=error) for topic in topics.values()], None
-        for each, played in zip(scenarios, found, strict=True):
+            all_played, replay = [Played(topic, error=error) for topic in topics.values()], None
+        for each, played in zip(scenarios, all_played, strict=True):
             self._played[door, each.name] = played, replay
 
     def _setup(self, door: str, scenarios: list[Scenario], topics: dict[str, str], name: str) -> Setup:

@@ -94,7 +94,7 @@ PUBLISHING: Final = (
         shows=[_SIZE, "max_producers_per_topic"],
         policies={_SIZE: 0, "max_producers_per_topic": 0},
         broker={_SIZE: "1KiB", "max_producers_per_topic": 1},
-        steps=[Publish(who="a"), Publish(who="b", size=64 * _KIB)],
+        steps=[Publish(who="a"), Publish(who="b", size=32 * _KIB)],
         counts={"producers": 2, "published": 2},
     ),
     Scenario(
