@@ -53,8 +53,10 @@ def site(made: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_its_own_tests_pass(made: dict[str, Path], kind: str, request: pytest.FixtureRequest) -> None:
     is_installed = kind in INSTALLED
     path = request.getfixturevalue("site") if is_installed else made[kind] / "src"
+    # And the conformance suite, as its README says.
+    suite = ("-p", "sluicegate.conformance_option", "--sluicegate-driver", "doors", "tests")
     printed = run(
-        *("pytest", "-q", "-p", "no:cacheprovider"),
+        *("pytest", "-q", "-p", "no:cacheprovider", *(suite if kind == "broker" else ())),
         cwd=made[kind],
         PYTHONPATH=str(path),
         PYTEST_ADDOPTS="",

@@ -41,6 +41,12 @@ ELSEWHERE = (
         '"pip", "install"',
     ),
     Elsewhere(
+        "pytest acme-lines --sluicegate-driver",
+        "needs the distribution installed",
+        "tests/cli/test_new_plugin.py",
+        '"--sluicegate-driver", "doors"',
+    ),
+    Elsewhere(
         "curl -s --get http://127.0.0.1:9095/api/",
         "asks a running gateway",
         "tests/gateway/test_explain_running.py",
@@ -143,7 +149,12 @@ def problem(command: str) -> str:
                 )
             case ["pip", "install", *_, wanted]:
                 return _installable(wanted)
-            case ["echo", "$?"] | ["curl", "-s", "--get", _, "--data-urlencode", _] | ["curl", "-X", *_]:
+            case (
+                ["echo", "$?"]
+                | ["curl", "-s", "--get", _, "--data-urlencode", _]
+                | ["curl", "-X", *_]
+                | ["pytest", _, "--sluicegate-driver", _]
+            ):
                 return ""
             case ["python", program, *arguments] if program in _PROGRAMS:
                 _PROGRAMS[program](arguments)

@@ -31,6 +31,8 @@ _SHARED = {
     "tests/conftest.py": "shared/conftest.py",
 }
 
+_CONFORMANCE = "$ pytest --sluicegate-driver doors    # what every kind of broker passes, by tests/doors.py\n"
+
 
 def make_distribution(name: str, kind: str, parent: Path) -> Path:
     """Write the distribution of a new plugin.
@@ -81,9 +83,12 @@ def _contents(name: str, module: str, kind: str) -> Iterator[tuple[str, str]]:
         "module": module,
         "class_": "".join(word.capitalize() for word in module.split("_")),
         "summary": KINDS[kind],
+        "commands": _CONFORMANCE if kind == "broker" else "",
     }
     yield f"src/{module}/py.typed", ""
     own = {f"src/{module}/__init__.py": f"{kind}/module.py", f"tests/test_{module}.py": f"{kind}/test.py"}
+    if kind == "broker":
+        own["tests/doors.py"] = "broker/doors.py"
     templates = files("sluicegate.cli") / "templates"
     for path, template in {**_SHARED, **own}.items():
         yield path, Template((templates / f"{template}.template").read_text()).substitute(words)
