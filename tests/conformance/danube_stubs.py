@@ -61,9 +61,13 @@ class StubDoor(Door):
     def __init__(
         self, stubs: Stubs, sink: RecordingSink, file: Path, state: Callable[[str], TopicState]
     ) -> None:
-        self._stubs = stubs
+        self.stubs = stubs
         self._proven: set[str] = set()
-        self.sink, self.file, self.state = sink, file, state
+        self.sink, self.file, self._state = sink, file, state
+
+    def state(self, topic: str) -> TopicState:
+        """What the engine keeps of a topic."""
+        return self._state(topic)
 
     async def producer(self, topic: str, name: str, principal: str) -> "StubProducer":
         """Register a producer of reliable messages."""
@@ -80,8 +84,8 @@ class StubDoor(Door):
         request = pb.ProducerRequest(
             producer_name=name, topic_name=topic, dispatch_strategy=pb.DispatchStrategy.Reliable
         )
-        answer = await self._stubs.call(self._stubs.producing.CreateProducer, request, principal)
-        return StubProducer(self._stubs, topic, name, principal, answer.producer_id)
+        answer = await self.stubs.call(self.stubs.producing.CreateProducer, request, principal)
+        return StubProducer(self.stubs, topic, name, principal, answer.producer_id)
 
     async def consumer(self, topic: str, subscription: str, name: str, principal: str) -> "StubConsumer":
         """Attach a consumer to a shared subscription."""
@@ -92,8 +96,8 @@ class StubDoor(Door):
             subscription=subscription,
             subscription_type=pb.ConsumerRequest.Shared,
         )
-        answer = await self._stubs.call(self._stubs.consuming.Subscribe, request, principal)
-        return StubConsumer(self._stubs, subscription, principal, answer.consumer_id)
+        answer = await self.stubs.call(self.stubs.consuming.Subscribe, request, principal)
+        return StubConsumer(self.stubs, subscription, principal, answer.consumer_id)
 
 
 class StubProducer:
