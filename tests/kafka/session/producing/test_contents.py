@@ -142,6 +142,16 @@ def test_headers_are_removed_before_the_broker_stores_them(form: str | None) -> 
     assert outcome(wire.answered()[0]) == {("t", 0): (0, None)}
 
 
+def test_a_producer_whose_first_batch_is_rewritten_stays_attached() -> None:
+    bench = Bench(remove_headers="x-*", max_producers_per_topic=1)
+    wire = Wire(bench)
+    other = Wire(bench, wire.shared, "10.0.0.2:5000")
+    secret = built([(None, b"v", [("x-secret", b"1")])])
+
+    assert len(send(wire, secret)) == 1
+    assert send(other, secret) == []
+
+
 def test_a_batch_without_such_headers_is_forwarded_as_it_is() -> None:
     wire = reading_wire(remove_headers="x-*")
     batch = built([TRACED])

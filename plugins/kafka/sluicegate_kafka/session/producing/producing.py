@@ -311,11 +311,12 @@ class Producing:
         """Note that producers were admitted; after a refusal detach those of which nothing ever was."""
         if decision is not None and decision.action is Action.DELAY:
             return
+        is_refused = decision is not None and decision.action is not Action.REWRITE
         for producer_id in (topic.producer_id, *topic.more_producers):
             key = (topic.name, producer_id)
             if key in self._unsent:
                 self._unsent.discard(key)
-                if decision is not None:
+                if is_refused:
                     self._detach(key, now_ns)
                 else:
                     self.unheard[key] = partial(self._release, key, self._attached[key])
