@@ -57,7 +57,7 @@ class PolicedClient:
     def __init__(self, engine: Engine, principal: str, name: str, patience_ns: int | None) -> None:
         self.engine = engine
         self.principal = principal
-        self.name = name
+        self._name = f"{name}@" if name else ""  # its id without the address of a peer
         self.patience_ns = patience_ns
         self.key = f"client {next(_NUMBERS)}"
         """Tells its attachments from those of all other clients of the process."""
@@ -76,7 +76,7 @@ class PolicedClient:
 
     def operation(self, kind: OperationKind, topic: str, subscription: str = "") -> Operation:
         """An operation of this client."""
-        op = Operation(kind, topic, self.principal, self.name, subscription=subscription)
+        op = Operation(kind, topic, self.principal, self._name, subscription=subscription)
         if kind in (OperationKind.ATTACH_PRODUCER, OperationKind.PUBLISH):
             op.producer = self.key
         elif kind is not OperationKind.CREATE_SUBSCRIPTION:
