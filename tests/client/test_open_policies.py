@@ -45,6 +45,8 @@ def test_policies_that_a_client_cannot_enforce_are_named_once_and_hold_nothing_b
         "on_unknown": {"storage_quota": "pause"},
         "max_unacked_messages_per_consumer": 10,
         "max_delivery_delay": 0,
+        "allow_topic_creation": False,
+        "max_partitions": 8,
         "max_publish_rate": 1000,
     }
     opened = OpenPolicies(new_file(tmp_path, "kafka", policies, storage=STORAGE), "kafka")
@@ -52,8 +54,11 @@ def test_policies_that_a_client_cannot_enforce_are_named_once_and_hold_nothing_b
     engine = opened.engine
     assert again.engine is engine
     gateway = "only a gateway follows the load and the volumes of its broker"
+    creation = "the clients that create topics are not wrapped"
     assert engine.not_enforced == {
         "adaptive_publish_throttling_enabled": gateway,
+        "allow_topic_creation": creation,
+        "max_partitions": creation,
         "max_unacked_messages_per_consumer": "not applicable to kafka",
         "storage_hard_min_free_bytes": gateway,
     }
