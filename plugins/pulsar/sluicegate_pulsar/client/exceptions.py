@@ -7,9 +7,7 @@ from sluicegate.client.refused import RefusedError
 from sluicegate.model import Outcome
 
 _SIZE = "max_message_size"
-_DELAY = "max_delivery_delay"
-
-
+_NOT_ALLOWED = frozenset({"max_delivery_delay", "read_only", "write_only", "client_id_pattern"})
 _TOO_LATE = "Timeout"
 _CONSUMING = frozenset(
     {"max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription"}
@@ -23,7 +21,7 @@ def kind_of(refused: RefusedError) -> str:
         return _TOO_LATE
     if reason.policy == _SIZE:
         return "MessageTooBig"
-    if reason.policy == _DELAY:
+    if reason.policy in _NOT_ALLOWED:
         return "NotAllowedError"
     if reason.policy in _CONSUMING:
         return "ConsumerBusy"
