@@ -146,6 +146,9 @@ class DoorKind:
     abilities: frozenset[Ability] = frozenset()
     without: Mapping[str, str] = field(default_factory=dict)
     """Policies that do not apply here though the system has them, each with the reason."""
+    unplayed: Mapping[str, str] = field(default_factory=dict)
+    """Scenarios that apply and cannot be played with this broker and this library, each with the reason and
+    what shows it instead."""
 
 
 def without_in_clients(system: str, capabilities: Mapping[str, str]) -> Mapping[str, str]:

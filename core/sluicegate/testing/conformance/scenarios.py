@@ -45,9 +45,10 @@ class Scenario:
     entry: Mapping[str, Any] = field(default_factory=dict)
     """More of the broker's entry in the file; the scenario then gets a gateway of its own."""
     steps: Sequence[Step]
-    decisions: Sequence[tuple[str, str]] = ()
+    decisions: Sequence[tuple[str, str]] | None = ()
     """Action (`would_reject` if it is only observed) and policy of each decision that is neither a plain
-    allow nor a delay, in order. How many delays there are is a matter of time."""
+    allow nor a delay, in order. How many delays there are is a matter of time. None if systems refuse by
+    decisions of their own."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Of the topic at the end, as `counts_of` names them; those that are left out are of no account."""
     needs: frozenset[Ability] = frozenset()

@@ -84,7 +84,7 @@ ATTACHING: Final = (
             Receive(who="a"),
             Subscribe(who="b", refused=_CONSUMERS),
             Leave(who="a"),
-            Subscribe(who="c"),
+            Subscribe(who="c", subscription="two"),
         ],
         decisions=[("reject", _CONSUMERS)],
         counts={"consumers": 1},
