@@ -100,6 +100,20 @@ DELIVERING: Final = (
         needs=frozenset({Ability.DELAY}),
     ),
     Scenario(
+        name="a delay that a header says",
+        shows=["delay_header", "max_delivery_delay"],
+        policies={"delay_header": "deliver-after", "max_delivery_delay": "1s"},
+        steps=[
+            Subscribe(who="c"),
+            Publish(who="p", headers={"deliver-after": b"1h"}, refused="max_delivery_delay"),
+            Publish(who="p", headers={"deliver-after": b"600ms"}),
+            Receive(who="c", older_s=0.6),
+        ],
+        decisions=[("reject", "max_delivery_delay")],
+        counts={"published": 1, "rejected": 1},
+        needs=frozenset({Ability.HEADERS}),
+    ),
+    Scenario(
         name="fixed delay",
         shows=[_DELAY],
         policies={_DELAY: "600ms"},
