@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from sluicegate.testing.conformance.door import Driver
-from sluicegate.testing.conformance.suite import applicable
+from sluicegate.testing.conformance.suite import played
 
 
 def matrix(driver: Driver) -> str:
@@ -13,8 +13,8 @@ def matrix(driver: Driver) -> str:
         [f"`{policy}`", *(driver.how(policy, door) for door in driver.doors)]
         for policy in sorted(driver.capabilities)
     ]
-    played = ["*scenarios*", *(str(len(list(applicable(driver, door)))) for door in driver.doors)]
-    table = "".join(f"| {' | '.join(row)} |\n" for row in (heads, ["---"] * len(heads), *rows, played))
+    counts = ["*scenarios*", *(str(len(list(played(driver, door)))) for door in driver.doors)]
+    table = "".join(f"| {' | '.join(row)} |\n" for row in (heads, ["---"] * len(heads), *rows, counts))
     return f"## {driver.system}\n\n{table}{''.join(_notes(driver))}"
 
 
@@ -27,6 +27,8 @@ def _notes(driver: Driver) -> Iterator[str]:
         }
         for policy, why in sorted(reasons.items()):
             yield f"\n{name}, `{policy}`: {why}.\n"
+        for scenario, why in door.unplayed.items():
+            yield f"\n{name}, scenario *{scenario}* is not played here: {why}.\n"
 
 
 def matrices(drivers: Iterable[Driver]) -> str:
