@@ -10,10 +10,8 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import (
     ConsumerStoppedError,
-    GroupAuthorizationFailedError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
-    PolicyViolationError,
     ProducerClosed,
 )
 from tests.kafka.real.conftest import NewFile, NewTopic
@@ -121,32 +119,6 @@ async def test_a_message_that_waits_too_long_ends_as_a_time_out_and_is_not_store
             assert await received(consumer, 1) == [b"first"]
             end = await consumer.end_offsets([TopicPartition(topic, 0)])
             assert list(end.values()) == [1]
-
-
-async def test_one_producer_too_many_is_refused_until_another_ends(
-    clients: Clients, new_topic: NewTopic, new_file: NewFile
-) -> None:
-    topic = new_topic("client")
-    file = new_file(topic, max_producers_per_topic=1)
-    async with clients.producer(file) as second:
-        async with clients.producer(file) as first:
-            await first.send_and_wait(topic, b"first")
-            with pytest.raises(PolicyViolationError, match="Producer limit reached"):
-                await second.send(topic, b"second")
-        await second.send_and_wait(topic, b"third")
-
-
-async def test_one_consumer_too_many_does_not_join(
-    clients: Clients, new_topic: NewTopic, new_file: NewFile
-) -> None:
-    topic = new_topic("client")
-    file = new_file(topic, max_consumers_per_topic=1)
-    async with clients.consumer(file, topic):
-        with pytest.raises(GroupAuthorizationFailedError, match="Consumer limit"):
-            async with clients.consumer(file, topic):
-                pass
-    async with clients.consumer(file, topic):
-        pass
 
 
 @pytest.mark.longer

@@ -128,35 +128,6 @@ def test_a_message_that_waits_too_long_ends_as_a_time_out_and_is_not_stored(
         assert consumer.get_watermark_offsets(TopicPartition(topic, 0)) == (0, 1)
 
 
-def test_one_producer_too_many_is_refused_until_another_ends(
-    clients: Clients, new_topic: NewTopic, new_file: NewFile
-) -> None:
-    topic = new_topic("client")
-    file = new_file(topic, max_producers_per_topic=1)
-    with clients.producer(file) as second:
-        with clients.producer(file) as first:
-            first.produce(topic, b"first")
-            with pytest.raises(KafkaException, match="Producer limit reached") as raised:
-                second.produce(topic, b"second")
-            assert code_of(raised) == KafkaError.POLICY_VIOLATION
-        second.produce(topic, b"third")
-
-
-def test_one_consumer_too_many_does_not_join(
-    clients: Clients, new_topic: NewTopic, new_file: NewFile
-) -> None:
-    topic = new_topic("client")
-    file = new_file(topic, max_consumers_per_topic=1)
-    with (
-        clients.consumer(file, topic),
-        pytest.raises(KafkaException, match="Consumer limit"),
-        clients.consumer(file, topic),
-    ):
-        pass
-    with clients.consumer(file, topic):
-        pass
-
-
 @pytest.mark.longer
 @pytest.mark.parametrize("many", [1, 7])
 def test_dispatched_at_its_rate_nothing_is_lost_doubled_or_reordered(

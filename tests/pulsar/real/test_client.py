@@ -4,13 +4,12 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from pulsar import ConsumerType, InitialPosition, MessageId, Result, exceptions
+from pulsar import InitialPosition, MessageId, Result, exceptions
 from pulsar.asyncio import PulsarException
 from tests.pulsar.real.conftest import NewTopic
 from tests.pulsar.real.support.broker import PulsarBroker
@@ -104,23 +103,6 @@ def test_throttled_messages_block_and_are_stored_in_order(new_client: NewClient,
         assert received(consumer, len(values)) == values
 
 
-def test_one_producer_and_one_consumer_too_many_are_refused_until_another_ends(
-    new_client: NewClient, new_topic: NewTopic
-) -> None:
-    topic = new_topic("client")
-    with new_client(topic, max_producers_per_topic=1, max_consumers_per_topic=1) as client:
-        producer = client.create_producer(topic)
-        with pytest.raises(exceptions.ProducerBusy, match="Producer limit"):
-            client.create_producer(topic)
-        producer.close()
-        client.create_producer(topic)
-        consumer = subscribed(client, topic)
-        with pytest.raises(exceptions.ConsumerBusy, match="Consumer limit"):
-            subscribed(client, topic)
-        consumer.close()
-        subscribed(client, topic)
-
-
 @pytest.mark.longer
 def test_dispatched_at_its_rate_nothing_is_lost_doubled_or_reordered(
     new_client: NewClient, new_topic: NewTopic
@@ -135,24 +117,6 @@ def test_dispatched_at_its_rate_nothing_is_lost_doubled_or_reordered(
         began_s = time.monotonic()
         assert received(consumer, len(values)) == values
         assert time.monotonic() - began_s >= 1.4  # 20 of them were the burst
-
-
-@pytest.mark.longer
-def test_a_fixed_delay_is_the_messages_own_and_too_long_a_delay_is_refused(
-    new_client: NewClient, new_topic: NewTopic
-) -> None:
-    topic = new_topic("client")
-    with new_client(topic, fixed_delivery_delay="2s") as client:
-        producer = client.create_producer(topic)
-        consumer = subscribed(client, topic, consumer_type=ConsumerType.Shared)
-        producer.send(b"delayed")
-        message = consumer.receive(LONG_MS)
-        assert client._open_policies.engine.wall_ms(time.monotonic_ns()) - message.publish_timestamp() >= 2000
-    with new_client(topic, max_delivery_delay="10s") as client:
-        producer = client.create_producer(topic)
-        with pytest.raises(exceptions.NotAllowedError, match="sluicegate"):
-            producer.send(b"much later", deliver_after=timedelta(hours=1))
-        producer.send(b"later", deliver_after=timedelta(seconds=1))
 
 
 @pytest.mark.longer
