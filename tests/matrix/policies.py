@@ -73,27 +73,23 @@ _OF_TOPIC, _OF_EACH = dispatch_rates.dispatch_rate, dispatch_rates.subscription_
 
 ELSEWHERE: Final = frozenset(
     {
-        # By the `test_contents` and `test_properties` of the systems: what messages say.
         "required_headers",
         "forbidden_headers",
         "remove_headers",
         "allowed_content",
         "delay_header",
-        # By the `test_access` of the systems.
         "read_only",
         "write_only",
         "client_id_pattern",
-        # By the `test_creating` of the systems: topics of scenes are there.
         "allow_topic_creation",
         "max_partitions",
-        # By tests/policies/test_budgets: held as by dispatch rates, which are shown here.
         "consume_quota",
         "consume_quota_bytes",
         "principal_consume_quota",
         "principal_consume_quota_bytes",
     }
 )
-"""Policies with tests of their own."""
+"""Policies that tests of their own show, and the conformance table at each door."""
 SHOWN: Final[tuple[Shown, ...]] = (
     Shown("max_producers_per_topic", partial(attach_limits.producers, limit=LIMIT, excess=_EXCESS)),
     Shown(
