@@ -1,7 +1,7 @@
 """`sluicegate check` and `sluicegate schema`."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import jsonschema
@@ -13,7 +13,7 @@ from sluicegate.config import load
 from sluicegate.config.errors import Finding
 from sluicegate.config.tree import Node, parse
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName
+from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, Scope, TopicName
 from sluicegate.runtime.plugins import CHOICE
 
 Run = Callable[..., Result]
@@ -62,9 +62,11 @@ def test_many_topics_cost_one_parse_and_one_resolver(run_in: Run, monkeypatch: p
             resolvers.append(policies)
             super().__init__(policies, defaults)
 
-        def resolve(self, topic: TopicName, level: Level = Level.TOPIC) -> EffectivePolicies:
+        def resolve(
+            self, topic: TopicName, level: Level = Level.TOPIC, scopes: Collection[Scope] = ()
+        ) -> EffectivePolicies:
             resolved.append(topic)
-            return super().resolve(topic, level)
+            return super().resolve(topic, level, scopes)
 
     def counted(text: str, name: str, errors: list[Finding]) -> Node:
         parsed.append(name)

@@ -1,12 +1,13 @@
 """The effective policies of a topic: broker, namespace and topic level merged field by field.
 
-At each level the most specific name counts (exact before pattern, long pattern before short), then the
-highest source, then what is set for this broker alone. The store cannot override a field that the file
-locks, at that level and all above it.
+At each level the most specific scope counts, and what is for everybody only where no scope sets the field.
+Then the most specific name counts (exact before pattern, long pattern before short), then the highest source,
+then what is set for this broker alone. The store cannot override a field that the file locks, at that level
+and all above it.
 Ceilings are found in the same way at each level, and the lowest of them holds.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
@@ -18,6 +19,7 @@ from sluicegate.model import (
     PolicySet,
     PolicyValue,
     Provenance,
+    Scope,
     Setting,
     Source,
     TopicName,
@@ -28,8 +30,8 @@ DISABLED_BY_ZERO = frozenset(
 )
 """Fields whose 0 means none at all, not unlimited: a ceiling never raises them."""
 
-_Rank: TypeAlias = tuple[bool, int]
-"""How specific a layer's name is: exact or not, length of the pattern."""
+_Rank: TypeAlias = tuple[tuple[int, bool, int], bool, int]
+"""How specific a layer is: its scope, then whether its name is exact, and the length of its pattern."""
 
 
 class _Chosen(NamedTuple):
@@ -69,6 +71,7 @@ class Resolver:
         """Patterns by their level and prefix, so that a name is compared with few of many."""
         self._prefix_lengths: dict[Level, set[int]] = {}
         self._merged: dict[tuple[int, ...], _Merged] = {}
+        self._scoped = frozenset(index for index, layer in enumerate(policy_set.layers) if layer.scope)
         for index, layer in enumerate(policy_set.layers):
             if "*" in layer.name:
                 glob = Glob(layer.name)
@@ -77,22 +80,40 @@ class Resolver:
             else:
                 self._exact.setdefault((layer.level, layer.name), []).append(index)
 
-    def resolve(self, topic: TopicName, level: Level = Level.TOPIC) -> EffectivePolicies:
+    def resolve(
+        self, topic: TopicName, level: Level = Level.TOPIC, scopes: Collection[Scope] = ()
+    ) -> EffectivePolicies:
         """The effective policies of one topic.
 
         :param level: the closest level to look at; what holds for a namespace is known without a topic.
+        :param scopes: those of `scopes` that an operation is in.
         """
-        layers = self.policy_set.layers
+        layers, policy_set = self.policy_set.layers, self.policy_set
         applying = tuple(index for index in self._applying(topic) if layers[index].level <= level)
-        merged = self._merged.get(applying)
-        if merged is None:
-            merged = self._merged[applying] = self._merge([layers[index] for index in applying])
-        policy_set = self.policy_set
-        return EffectivePolicies(topic.full, policy_set.version, *merged, policy_set.observe_only)
+        for_all = applying if not self._scoped else tuple(i for i in applying if i not in self._scoped)
+        common = EffectivePolicies(
+            topic.full,
+            policy_set.version,
+            *self._merged_from(for_all),
+            policy_set.observe_only,
+            self._fields(index for index in applying if index in self._scoped),
+        )
+        if not scopes:
+            return common
+        of_scopes = tuple(i for i in applying if not layers[i].scope or layers[i].scope in scopes)
+        values, provenance = self._merged_from(of_scopes)
+        return replace(common, values=values, provenance=provenance, scopes=tuple(scopes), common=common)
+
+    def scopes(self, topic: TopicName) -> tuple[Scope, ...]:
+        """The scopes of policies for a topic, without repetition."""
+        if not self._scoped:
+            return ()
+        layers = self.policy_set.layers
+        return tuple(dict.fromkeys(layers[i].scope for i in self._applying(topic) if i in self._scoped))
 
     def settings(self, topic: TopicName, level: Level) -> Mapping[str, Setting]:
-        """The fields that one level itself sets for a topic, without inherited ones."""
-        layers = [self.policy_set.layers[index] for index in self._applying(topic)]
+        """The fields that one level itself sets for a topic and for everybody, without inherited ones."""
+        layers = [self.policy_set.layers[i] for i in self._applying(topic) if i not in self._scoped]
         chosen = _choose(layers, lambda layer: layer.settings)
         return {name: by_level[level].setting for name, by_level in chosen.items() if level in by_level}
 
@@ -108,13 +129,30 @@ class Resolver:
         )
 
     def lock(self, topic: TopicName, level: Level, field: str) -> Setting | None:
-        """The setting that keeps the store from setting a field at a level; None if it may."""
+        """The setting that keeps the store from setting a field at a level; None if it may.
+
+        What is locked in a scope stays for those in it, and the store may set it for all others.
+        """
         for index in self._applying(topic):
+            if index in self._scoped:
+                continue
             layer = self.policy_set.layers[index]
             setting = layer.settings.get(field)
             if layer.level <= level and setting is not None and _locks(setting):
                 return setting
         return None
+
+    def _merged_from(self, indices: tuple[int, ...]) -> _Merged:
+        merged = self._merged.get(indices)
+        if merged is None:
+            layers = self.policy_set.layers
+            merged = self._merged[indices] = self._merge([layers[index] for index in indices])
+        return merged
+
+    def _fields(self, indices: Iterable[int]) -> frozenset[str]:
+        """The fields that some layers set."""
+        layers = [self.policy_set.layers[index] for index in indices]
+        return frozenset(name for layer in layers for name in (*layer.settings, *layer.ceilings))
 
     def _applying(self, topic: TopicName) -> Iterator[int]:
         for level in self._levels:
@@ -140,7 +178,12 @@ class Resolver:
             setting, layer = by_level[level]
             values[name] = setting.value
             provenance[name] = Provenance(
-                level, setting.source, setting.location, name=layer.name, broker=layer.broker
+                level,
+                setting.source,
+                setting.location,
+                name=layer.name,
+                broker=layer.broker,
+                scope=layer.scope,
             )
         for name, by_level in self._own(_choose(layers, lambda layer: layer.ceilings)):
             _tighten(name, by_level, values, provenance, raise_zero=name not in DISABLED_BY_ZERO)
@@ -187,7 +230,7 @@ def _choose(
 
 
 def _rank(layer: PolicyLayer) -> _Rank:
-    return ("*" not in layer.name, len(layer.name))
+    return (layer.scope.rank, "*" not in layer.name, len(layer.name))
 
 
 def _locks(setting: Setting) -> bool:
@@ -203,16 +246,17 @@ def _tighten(
     raise_zero: bool,
 ) -> None:
     bounds = [
-        (setting.value, level, setting)
-        for level, (setting, _) in by_level.items()
+        (setting.value, level, setting, layer.scope)
+        for level, (setting, layer) in by_level.items()
         if isinstance(setting.value, int | float) and setting.value > 0
     ]
     value = values.get(name, 0)
     if not bounds or not isinstance(value, int | float):
         return
-    bound, level, setting = min(bounds, key=lambda each: each[:2])
+    bound, level, setting, scope = min(bounds, key=lambda each: each[:2])
     if value > bound or (value == 0 and raise_zero):
         values[name] = bound
         where = f"{level.label} ceiling {setting.location}".rstrip()
         origin = provenance.get(name, Provenance(level, setting.source, setting.location))
-        provenance[name] = replace(origin, ceiling=where)
+        whose = f", ceiling of {level.label} {scope}".rstrip()
+        provenance[name] = replace(origin, ceiling=where, ceiling_of=whose)

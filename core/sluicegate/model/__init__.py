@@ -26,6 +26,7 @@ from sluicegate.model.policy import (
     Source,
 )
 from sluicegate.model.policy_version import digest_of, policy_version, version_text
+from sluicegate.model.scope import EVERYBODY, Scope
 from sluicegate.model.visible import visible, visible_json
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "CloseReason",
     "ANONYMOUS",
     "ENFORCE",
+    "EVERYBODY",
     "LEVELS",
     "OBSERVE",
     "UNCHANGED",
@@ -63,6 +65,7 @@ __all__ = [
     "Provenance",
     "Reason",
     "Role",
+    "Scope",
     "Setting",
     "SizeOf",
     "Source",

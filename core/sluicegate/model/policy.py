@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from sluicegate.model.mode import ENFORCE, OBSERVE, Mode, ModeKind, parse_mode
+from sluicegate.model.scope import EVERYBODY, Scope
 
 PolicyValue: TypeAlias = int | float | str | bool
 MAX_DELAY_MS = 36_525 * 24 * 3600 * 1000
@@ -72,6 +73,8 @@ class PolicyLayer:
     """Limits that lower levels can tighten but not loosen."""
     broker: str = ""
     """Name of the broker's entry that it is for; empty for all entries."""
+    scope: Scope = EVERYBODY
+    """Whose operations it is for."""
 
     @property
     def locks(self) -> bool:
@@ -108,6 +111,15 @@ class Provenance:
     """Name or pattern of the namespace or topic that it was set for."""
     broker: str = ""
     """Name of the broker's entry that it was set for; empty for all entries."""
+    scope: Scope = EVERYBODY
+    """Whom it was set for."""
+    ceiling_of: str = ""
+    """Level of the ceiling that tightened the value, and whom it was set for; empty if none did."""
+
+    @property
+    def owner(self) -> str:
+        """Who has a limit of this value: those with the same owner share it."""
+        return f"{self.scope}{self.ceiling_of}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,29 @@ class EffectivePolicies:
     values: Mapping[str, PolicyValue]
     provenance: Mapping[str, Provenance]
     observe_only: bool = False
+    scoped: frozenset[str] = frozenset()
+    """The fields that any scope sets on the topic."""
+    scopes: tuple[Scope, ...] = ()
+    """Whose they are: operations that are in all of these scopes, and in no other of the topic."""
+    common: "EffectivePolicies | None" = None
+    """What holds for operations in no scope; None if that is this."""
+
+    def owner(self, *fields: str) -> str:
+        """Whose limit some fields set, as text; empty for the limit that everybody shares.
+
+        What keeps a balance or a count by policy adds this to its key, so that those in a scope have a limit
+        of their own where their scope sets it.
+        """
+        if self.common is None:
+            return ""
+        pairs = [(self.provenance.get(name), self.common.provenance.get(name)) for name in fields]
+        owners = [(own.owner, of_all.owner if of_all is not None else "") for own, of_all in pairs if own]
+        return ", ".join(sorted({own or "no ceiling" for own, of_all in owners if own != of_all}))
+
+    @property
+    def own_fields(self) -> frozenset[str]:
+        """The policies that differ, in value or in an option, from what holds for operations in no scope."""
+        return frozenset(name.rpartition(".")[2] for name in self.scoped if self.owner(name))
 
     def number(self, field_name: str) -> float:
         """The value of a count, size, rate or duration; 0 if it is unset."""
@@ -169,6 +204,8 @@ class EffectivePolicies:
         return self.text(next((option for option in options if self.level(option)), options[0]), "delay")
 
     def level(self, field_name: str) -> str:
-        """The level that supplied a field, as text; empty for a built-in default."""
+        """The level that supplied a field, and for whom, as text; empty for a built-in default."""
         origin = self.provenance.get(field_name)
-        return origin.level.label if origin is not None and origin.level is not None else ""
+        if origin is None or origin.level is None:
+            return ""
+        return f"{origin.level.label} for {origin.scope}" if origin.scope else origin.level.label
