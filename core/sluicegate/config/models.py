@@ -65,7 +65,12 @@ class PolicyModel(Strict):
     parameters: ClassVar[frozenset[str]] = frozenset()
     """Fields that only shape other policies (`burst_seconds`): no `mode`, no ceiling."""
     whole_topic: ClassVar[frozenset[str]] = frozenset()
-    """Policies that apply to a whole topic, whoever uses it: they cannot have a canary."""
+    """Policies that apply to a whole topic, whoever uses it: they can have neither a canary nor a scope."""
+    unscoped: ClassVar[frozenset[str]] = frozenset()
+    """Further fields that cannot have a scope, besides `whole_topic` and `broker_only`: sessions go by them
+    before they know whose operation it is."""
+    scoped_by_groups: ClassVar[frozenset[str]] = frozenset()
+    """Policies whose scopes can name subscriptions only: what they count has no principal and no client."""
     broker_only: ClassVar[frozenset[str]] = frozenset()
     """Fields that apply to a whole broker; namespaces and topics refuse them, also in `ceiling` and
     `on_unknown`."""

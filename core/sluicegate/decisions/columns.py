@@ -67,7 +67,11 @@ COLUMNS = (
         False,
     ),
     Column("policy", _TEXT, "policy that decided, as in the file; null for an allow"),
-    Column("level", _TEXT, "level that supplied the limit: broker, namespace, topic; null if built in"),
+    Column(
+        "level",
+        _TEXT,
+        "level that supplied the limit: broker, namespace, topic, and `for …` in a scope; null if built in",
+    ),
     Column(
         "action",
         _TEXT,

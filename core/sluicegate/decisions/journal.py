@@ -331,7 +331,8 @@ def render(refusal: Refusal) -> str:
         f"  rules   policy version {version_text(refusal.policy_version)}",
     ]
     for reason in refusal.reasons:
-        level = f"set at {reason.level} level" if reason.level else "built in"
+        level, of, whose = reason.level.partition(" for ")
+        level = f"set at {level} level{of}{whose}" if level else "built in"
         lines += [
             f"  policy  {reason.policy} ({level}): {_OUTCOMES[reason.outcome]}",
             f"          current {reason.current:.16g}, limit {reason.limit:.16g}",

@@ -12,12 +12,14 @@ class Attachments:
     An attachment lives until its last connection leaves or it is released.
     """
 
-    __slots__ = ("_refs",)
+    __slots__ = ("_principals", "_refs")
 
     def __init__(self) -> None:
         # Tuples, as nearly all have one connection: a dict would cost 170 bytes more for each producer. It
         # makes leaving cheap where there are many.
         self._refs: dict[str, tuple[str, ...] | dict[str, None]] = {}
+        self._principals: dict[str, str] | None = None
+        """Whose attachments they are, where that is known: on topics with scopes."""
 
     def __len__(self) -> int:
         return len(self._refs)
@@ -28,8 +30,20 @@ class Attachments:
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._refs))
 
-    def attach(self, key: str, ref: str) -> None:
-        """Add a connection to an attachment, which is created if it is new."""
+    def holders(self) -> Iterator[tuple[str, str]]:
+        """The principal and a connection of each attachment; the principal is empty if it is not known."""
+        principals = self._principals or {}
+        for key, refs in self._refs.items():
+            yield principals.get(key, ""), next(iter(refs))
+
+    def attach(self, key: str, ref: str, principal: str = "") -> None:
+        """Add a connection to an attachment, which is created if it is new.
+
+        :param principal: whose it is; empty if nobody asks.
+        """
+        if principal:
+            self._principals = self._principals or {}
+            self._principals[key] = principal
         refs = self._refs.get(key, ())
         if isinstance(refs, dict):
             refs[ref] = None
@@ -54,6 +68,8 @@ class Attachments:
 
     def release(self, key: str) -> bool:
         """Remove an attachment with all its connections; False if there is none."""
+        if self._principals is not None:
+            self._principals.pop(key, None)
         return self._refs.pop(key, None) is not None
 
     def rename(self, old: str, new: str) -> None:
@@ -61,7 +77,7 @@ class Attachments:
         if old == new or old not in self._refs:
             return
         for ref in self._refs[old]:
-            self.attach(new, ref)
+            self.attach(new, ref, self._principal(old))
         self.release(old)
 
     def move(self, old: str, new: str, ref: str) -> None:
@@ -71,5 +87,8 @@ class Attachments:
         """
         if old == new or ref not in self._refs.get(old, ()):
             return
-        self.attach(new, ref)
+        self.attach(new, ref, self._principal(old))
         self.detach(old, ref)
+
+    def _principal(self, key: str) -> str:
+        return self._principals.get(key, "") if self._principals is not None else ""

@@ -49,7 +49,7 @@ def compile_gate(
     exempt: bool,
     exempt_policies: frozenset[str] = frozenset(),
 ) -> Gate:
-    """Make the gate of a topic.
+    """Make the gate of a topic, or of those who are in some scopes there (`scoped_gate`).
 
     Checks run by stage; those of one stage in the order given, those that take last. At most one that takes
     should stand in Stage.RATE for a kind: an operation that a later one holds is charged again by an earlier
@@ -73,6 +73,6 @@ def compile_gate(
         ]
     kind = _ExemptGate if exempt else Gate
     gate = kind(topic, policies, state, checks, delay, sink, faults, exempt)
-    if not (exempt or gate.asks(OperationKind.CREATE_SUBSCRIPTION)):
+    if not (exempt or policies.scoped or gate.asks(OperationKind.CREATE_SUBSCRIPTION)):
         state.subscriptions_known, state.subscriptions_needed = False, 0  # nothing lists or counts them now
     return gate

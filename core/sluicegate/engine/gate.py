@@ -123,6 +123,10 @@ class Gate:
             switch.join(self)
         self.recompute_checks()
 
+    def policies_for(self, principal: str, client: str, group: str = "") -> EffectivePolicies:
+        """The policies that operations of this principal, client and subscription obey."""
+        return self.policies
+
     def record(self, op: Operation, decision: Decision, now_ns: int) -> None:
         """Record a decision that no policy made."""
         self._sink.decided(self, op, decision, now_ns)

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from threading import Lock
+from typing import Protocol
 
 from sluicegate.engine.attachments import Attachments
 from sluicegate.engine.bucket import DualBucket
@@ -30,6 +31,13 @@ COUNTERS = (
 """Attributes of a topic's state that are counters; their sums never fall."""
 SIZE_SLOTS = 34
 """One for each bit length of a message's or batch's size; no protocol here carries 8 GiB in one frame."""
+
+
+class Scoping(Protocol):
+    """Tells whose limits the producers and consumers of a topic with scopes use."""
+
+    def owner(self, policy: str, principal: str, client: str, group: str) -> str:
+        """Whose limit holds for a principal, client and subscription; see `EffectivePolicies.owner`."""
 
 
 class BrokerState:
@@ -128,6 +136,7 @@ class TopicState(_Limiters):
         "other_ops",
         "producers",
         "rejected",
+        "scoping",
         "size_counts",
         "subscriptions",
         "subscriptions_known",
@@ -140,6 +149,10 @@ class TopicState(_Limiters):
     """Number of subscriptions at which to look for unused ones."""
     attach_ops: int
     """Of the operations allowed, attachments and new subscriptions."""
+    context: TopicContext | None
+    """What the topic's broker offers; None where gates are compiled without one, as in tests."""
+    scoping: Scoping | None
+    """Who obeys which policies, set as a gate is compiled; None if all obey the same."""
 
     def __init__(self, topic: TopicName, now_ns: int, broker: BrokerState | None = None) -> None:
         super().__init__()
@@ -147,8 +160,7 @@ class TopicState(_Limiters):
         self.topic = topic
         self.now_ns = now_ns
         """Monotonic time when a gate was last compiled for the topic: the time for build hooks."""
-        self.context: TopicContext | None = None
-        """What the topic's broker offers; None where gates are compiled without one, as in tests."""
+        self.context = self.scoping = None
         self.lock = Lock()
         """Taken while attachments are decided and changed, so that racing ones cannot both be the last."""
         self.producers = Attachments()
@@ -315,9 +327,10 @@ class TopicState(_Limiters):
         :param counted: False for exempt principals, who take no place from those who are counted; what they
             create on the broker exists for all, though.
         """
+        principal = "" if self.scoping is None else op.principal
         if op.kind is OperationKind.ATTACH_PRODUCER:
             if counted:
-                self.producers.attach(op.producer, op.client)
+                self.producers.attach(op.producer, op.client, principal)
             return
         subscription = self.subscription(op.subscription)
         is_new = bool(op.subscription) and not subscription.exists
@@ -327,7 +340,7 @@ class TopicState(_Limiters):
         if op.kind is OperationKind.CREATE_SUBSCRIPTION and (is_new or subscription.creating):
             subscription.creating += 1
         if counted and op.kind is OperationKind.ATTACH_CONSUMER:
-            subscription.consumers.attach(op.consumer, op.client)
+            subscription.consumers.attach(op.consumer, op.client, principal)
 
     def release(self, op: Operation) -> None:
         """Give back the place of an operation's producer or consumer; the caller has taken the lock.

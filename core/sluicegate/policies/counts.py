@@ -1,7 +1,8 @@
 """Limits on the number of producers, subscriptions and consumers of a topic.
 
 A limit N admits the N-th and refuses the next. Existing attachments are never refused as new ones. The gate
-runs these checks and registers the attachment in one step, under the topic's lock.
+runs these checks and registers the attachment in one step, under the topic's lock. Where a scope sets the
+limit, those in it are counted apart from all others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from sluicegate.config.asking import only_with
 from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, CheckCall, Stage
+from sluicegate.engine.scoping import Sharers
 from sluicegate.engine.state import TopicState
 from sluicegate.hooks import hookimpl
 from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, Outcome, TopicName
@@ -30,6 +32,7 @@ class CountPolicies(PolicyModel):
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = dict.fromkeys(_LIMITS, ("reject",))
     on_unknown_policies: ClassVar[frozenset[str]] = frozenset({SUBSCRIPTIONS})
+    scoped_by_groups: ClassVar[frozenset[str]] = frozenset({SUBSCRIPTIONS})
 
     max_producers_per_topic: Count | None = None
     """Producers attached to one topic at the same time; 0 is unlimited. A few times the usual number of
@@ -70,8 +73,10 @@ def sluicegate_policy_checks(
 
 
 def _producers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    sharers = Sharers(state, policies, PRODUCERS)
+
     def check(op: Operation, now_ns: int) -> Decision | None:
-        current = len(state.producers)
+        current = sharers.count(state.producers, "", limit)
         if current < limit or op.producer in state.producers:
             return None
         text = texts.producers(state.topic.full, current, limit)
@@ -83,6 +88,7 @@ def _producers(state: TopicState, limit: int, policies: EffectivePolicies) -> Ch
 def _subscriptions(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
     on_unknown = policies.text(f"on_unknown.{SUBSCRIPTIONS}", "pause")
     state.subscriptions_needed = limit if on_unknown == "last" else 0
+    sharers = Sharers(state, policies, SUBSCRIPTIONS)
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         known = state.subscriptions.get(op.subscription)
@@ -94,6 +100,9 @@ def _subscriptions(state: TopicState, limit: int, policies: EffectivePolicies) -
             text = texts.subscriptions_unknown(state.topic.full, limit)
             return rejected(policies, SUBSCRIPTIONS, text, 0, limit, Outcome.PRECONDITION)
         current = state.subscription_count
+        if current >= limit and not sharers.are_all:
+            names = (each.name for each in state.subscriptions.values() if each.exists)
+            current = sum(sharers.include("", "", name) for name in names)
         if current < limit:
             return None
         text = texts.subscriptions(state.topic.full, current, limit)
@@ -108,8 +117,13 @@ def _attached(state: TopicState, op: Operation) -> bool:
 
 
 def _topic_consumers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    sharers = Sharers(state, policies, TOPIC_CONSUMERS)
+
     def check(op: Operation, now_ns: int) -> Decision | None:
         current = state.consumer_count
+        if current >= limit and not sharers.are_all:
+            subscriptions = state.subscriptions.values()
+            current = sum(sharers.count(each.consumers, each.name) for each in subscriptions)
         if current < limit or _attached(state, op):
             return None
         text = texts.consumers_of_topic(state.topic.full, current, limit)
@@ -119,13 +133,15 @@ def _topic_consumers(state: TopicState, limit: int, policies: EffectivePolicies)
 
 
 def _subscription_consumers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
+    sharers = Sharers(state, policies, SUBSCRIPTION_CONSUMERS)
+
     def check(op: Operation, now_ns: int) -> Decision | None:
         subscription = state.subscriptions.get(op.subscription)
         if (
             subscription is None or not op.subscription
         ):  # without a subscription only the topic's limit applies
             return None
-        current = len(subscription.consumers)
+        current = sharers.count(subscription.consumers, subscription.name, limit)
         if current < limit or op.consumer in subscription.consumers:
             return None
         text = texts.consumers_of_subscription(state.topic.full, op.subscription, current, limit)

@@ -40,6 +40,7 @@ class DelayPolicies(PolicyModel):
         {ACTIVE, TICK_TIME, DELAY_CLOCK, TIMESTAMP_AHEAD, TIMESTAMP_BEHIND}
     )
     whole_topic: ClassVar[frozenset[str]] = frozenset({FIXED_DELAY, DELAY_HEADER})
+    unscoped: ClassVar[frozenset[str]] = parameters
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {
         DELAY_CLOCK: "publish_time",
         TIMESTAMP_AHEAD: DEFAULT_AHEAD_MS,

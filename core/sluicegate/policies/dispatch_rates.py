@@ -6,7 +6,7 @@ from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, WaitQueue
-from sluicegate.model import Action, Decision, EffectivePolicies, ModeKind, Operation, OperationKind
+from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
 from sluicegate.policies.rate import Rate, rates_of
 
 _TOPIC = ("max_dispatch_rate", "max_dispatch_rate_bytes")
@@ -15,25 +15,32 @@ _DISPATCH = (OperationKind.DISPATCH,)
 
 
 def dispatch_checks(policies: EffectivePolicies, state: TopicState) -> list[Check]:
-    """The checks of a topic: one for each mode that its dispatch rates have."""
+    """The checks of a topic: one for each mode that its dispatch rates have, and for each rate of its own."""
     rates = (
         *rates_of(policies, "Dispatch", *_TOPIC),
         *rates_of(policies, "Subscription dispatch", *_SUBSCRIPTION),
     )
     checks = []
     for mode in policies.modes((*_TOPIC, *_SUBSCRIPTION)):
-        own = {rate.names: rate for rate in rates if rate.mode == mode}
-        if not own:
-            continue
-        first = next(iter(own.values()))
-        topic, subscription = own.get(_TOPIC), own.get(_SUBSCRIPTION)
-        take = _dispatch_check(topic, subscription, state)
-        if mode.kind is not ModeKind.CANARY:
-            checks.append(Check(first.name, _DISPATCH, take, Stage.RATE, takes=True))
-            continue
-        checks.append(Check(first.name, _DISPATCH, _looking_check(topic, subscription, state), Stage.RATE))
-        checks.append(Check(first.name, _DISPATCH, _only_charging(take), Stage.ACCOUNT))
+        of_mode = [rate for rate in rates if rate.mode == mode]
+        together = {rate.names: rate for rate in of_mode if not rate.is_alone}
+        for own in (together, *({rate.names: rate} for rate in of_mode if rate.is_alone)):
+            if own:
+                checks += _checks(own.get(_TOPIC), own.get(_SUBSCRIPTION), state)
     return checks
+
+
+def _checks(topic: Rate | None, subscription: Rate | None, state: TopicState) -> list[Check]:
+    """The checks of rates that are charged together."""
+    first = topic or subscription
+    assert first is not None  # noqa: S101 - one of them is there
+    take = _dispatch_check(topic, subscription, state)
+    if not first.charges_later:
+        return [Check(first.name, _DISPATCH, take, Stage.RATE, takes=True)]
+    return [
+        Check(first.name, _DISPATCH, _looking_check(topic, subscription, state), Stage.RATE),
+        Check(first.name, _DISPATCH, _only_charging(take), Stage.ACCOUNT),
+    ]
 
 
 def _looking_check(topic: Rate | None, subscription: Rate | None, state: TopicState) -> CheckCall:

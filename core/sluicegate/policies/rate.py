@@ -40,6 +40,15 @@ class Rate:
     on_limit: str
     """The action above the limit; messages and bytes share it."""
     mode: Mode
+    is_alone: bool = False
+    """True if it limits messages or bytes alone: those who share one may not share the other."""
+    owner: str = ""
+    """Whose limit it is; empty for the one that everybody shares."""
+
+    @property
+    def charges_later(self) -> bool:
+        """Whether it is charged once all checks have allowed: an enforced limit may hold the message yet."""
+        return self.is_alone or self.mode.kind is ModeKind.CANARY
 
     @property
     def name(self) -> str:
@@ -50,7 +59,8 @@ class Rate:
     def key(self) -> str:
         """Key of the limiter."""
         # Messages and bytes may have canaries that differ, but only one mode of each other kind.
-        return self.mode.own(self.name if self.mode.kind is ModeKind.CANARY else self.names[0])
+        key = self.mode.own(self.name if self.charges_later else self.names[0])
+        return f"{key} of {self.owner}" if self.owner else key
 
     def queue(self, holder: TopicState | SubscriptionState, now_ns: int) -> WaitQueue:
         """The limiter, updated to the current rates."""
@@ -69,19 +79,41 @@ class Rate:
 
 
 def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str) -> list[Rate]:
-    """The limits on one kind of rate: none, one, or two if its dimensions differ in mode."""
+    """The limits on one kind of rate: none, one, or two if its dimensions differ in mode or in scope."""
     names = (messages, nbytes)
     if policies.values.keys().isdisjoint(names):
         return []
+    is_alone = _are_apart(policies, names)
     rates = []
-    for mode in policies.modes(names):
-        limits = [policies.number(name) if policies.mode(name) == mode else 0 for name in names]
-        if any(limits):
-            burst = policies.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
-            levels = policies.level(messages), policies.level(nbytes)
-            on_limit = policies.on_limit(names)
-            rates.append(Rate(what, names, limits[0], limits[1], burst, levels, on_limit, mode))
+    for group in [(messages,), (nbytes,)] if is_alone else [names]:
+        for mode in policies.modes(group):
+            limited = [name for name in group if policies.mode(name) == mode and policies.number(name)]
+            if limited:
+                owner, burst = _owner_and_burst(policies, limited)
+                limits = [policies.number(name) if name in limited else 0 for name in names]
+                levels = policies.level(messages), policies.level(nbytes)
+                on_limit = policies.on_limit(names)
+                rates.append(
+                    Rate(what, names, limits[0], limits[1], burst, levels, on_limit, mode, is_alone, owner)
+                )
     return rates
+
+
+def _are_apart(policies: EffectivePolicies, names: Sequence[str]) -> bool:
+    """Whether two dimensions of a topic need limiters of their own, as scopes may set one of them alone."""
+    if {name.rpartition(".")[2] for name in policies.scoped}.isdisjoint(names):
+        return False
+    common = policies.common or policies
+    return all(name in policies.scoped or common.number(name) for name in names)
+
+
+def _owner_and_burst(policies: EffectivePolicies, names: Sequence[str]) -> tuple[str, float]:
+    """Whose limit it is, and its burst; the burst of a scope shapes no limit that others share."""
+    fields = [field for name in names for field in (name, f"mode.{name}")]
+    if policies.common is not None and not policies.owner(*fields):
+        policies = policies.common
+    owner = policies.owner(*fields, BURST_SECONDS)
+    return owner, policies.number(BURST_SECONDS) or DEFAULT_BURST_SECONDS
 
 
 def publish_rates(policies: EffectivePolicies) -> list[Rate]:
@@ -92,11 +124,11 @@ def publish_rates(policies: EffectivePolicies) -> list[Rate]:
 def publish_checks(rate: Rate, state: TopicState) -> Sequence[Check]:
     """The checks of one limit on publishing."""
     queue = rate.queue(state, state.now_ns)
-    if rate.mode.kind is ModeKind.CANARY:
-        canary = _CanaryCheck(rate, queue)
+    if rate.charges_later:
+        checks = _LaterCharged(rate, queue)
         return (
-            Check(rate.name, _PUBLISH, canary.check, Stage.RATE),
-            Check(rate.name, _PUBLISH, canary.charge, Stage.ACCOUNT),
+            Check(rate.name, _PUBLISH, checks.check, Stage.RATE),
+            Check(rate.name, _PUBLISH, checks.charge, Stage.ACCOUNT),
         )
     if rate.mode.observes or rate.on_limit != "delay":
         call = _refusing_check(rate, queue.bucket)
@@ -142,11 +174,11 @@ class _PublishCheck:
         return Decision(Action.DELAY, (self.rate.reason(bucket, op, now_ns),), delay_ns=wait)
 
 
-class _CanaryCheck:
-    """Checks first, and charges once all checks have allowed: an enforced limit may hold the message yet.
+class _LaterCharged:
+    """Checks first, and charges once all checks have allowed.
 
-    Messages of all clients count, but what passes in spite of the limit uses nothing that the canary waits
-    for.
+    With a canary the messages of all clients count, but what passes in spite of the limit uses nothing that
+    the canary waits for.
     """
 
     def __init__(self, rate: Rate, queue: WaitQueue) -> None:

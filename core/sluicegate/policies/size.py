@@ -24,6 +24,7 @@ class SizePolicies(PolicyModel):
     """The limit on the size of a message, and how sizes are determined."""
 
     on_limit_actions: ClassVar[Mapping[str, tuple[OnLimit, ...]]] = {MESSAGE_SIZE: ("reject",)}
+    unscoped: ClassVar[frozenset[str]] = frozenset({INSPECT})
     defaults: ClassVar[Mapping[str, int | float | str | bool]] = {MESSAGE_SIZE: DEFAULT_SIZE, INSPECT: False}
 
     max_message_size: Size | None = None

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -14,9 +15,10 @@ from sluicegate.engine.faults import CAUGHT, Fault, GateFaults, error_text, seve
 from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import MAX_GATES, GateCache
 from sluicegate.engine.hierarchy import Resolver
+from sluicegate.engine.scoping import Scoping, scoped_gate
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.topic_context import TopicContext
-from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, TopicName
+from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, Scope, TopicName
 from sluicegate.runtime.plugins import Plugins
 from sluicegate.runtime.rollout_counts import RolloutCounts
 from sluicegate.runtime.slow_calls import SLOW_MS, SlowCalls
@@ -111,20 +113,46 @@ class GateCompiler:
         )
 
     def _compile(self, topic: str, exempt: bool, now_ns: int) -> Gate:
-        name = self._name_of(topic)
-        policies = self._resolver.resolve(name)
+        name, resolver = self._name_of(topic), self._resolver
         state = self.gates.state(name, now_ns)
         state.context = self.context
-        checks = [check for checks in self._checks(name, policies, state) for check in checks]
-        delay = self._delay(name, policies, state)
+        scopes = resolver.scopes(name)
+        scoping = Scoping(scopes, partial(resolver.resolve, name, Level.TOPIC)) if scopes else None
+        state.scoping = scoping
+        policies = resolver.resolve(name)
+        common = self._checks(name, policies, state)
         if not exempt:
-            self.rollouts.compiled(state, policies, checks)
+            self.rollouts.compiled(state, policies, [check for checks in common.values() for check in checks])
+        gate = self._gate(name, policies, state, common, exempt)
+        if scoping is None:
+            return gate
+
+        def compile_for(inside: tuple[Scope, ...]) -> Gate:
+            own, needed = scoping.policies(inside), state.subscriptions_needed
+            checks = self._checks(name, own, state, common)
+            state.subscriptions_needed = max(needed, state.subscriptions_needed)
+            return self._gate(name, own, state, checks, exempt)
+
+        gates: dict[tuple[Scope, ...], Gate] = {
+            (): gate,
+            **{(scope,): compile_for((scope,)) for scope in scopes},
+        }
+        return scoped_gate(gates, scoping, compile_for, self._sink, self._faults)
+
+    def _gate(
+        self,
+        name: TopicName,
+        policies: EffectivePolicies,
+        state: TopicState,
+        checks: Mapping[str, Sequence[Check]],
+        exempt: bool,
+    ) -> Gate:
         return compile_gate(
             name,
             policies,
             state,
-            checks,
-            delay,
+            [check for of_plugin in checks.values() for check in of_plugin],
+            self._delay(name, policies, state),
             self._sink,
             self._faults,
             exempt,
@@ -132,12 +160,23 @@ class GateCompiler:
         )
 
     def _checks(
-        self, topic: TopicName, policies: EffectivePolicies, state: TopicState
-    ) -> list[Sequence[Check]]:
-        """The checks of all plugins; the last valid ones of a plugin that fails."""
-        of_plugins: list[Sequence[Check]] = []
-        for plugin, ask in _asked(self._ask_checks, policies):
+        self,
+        topic: TopicName,
+        policies: EffectivePolicies,
+        state: TopicState,
+        common: Mapping[str, Sequence[Check]] = MappingProxyType({}),
+    ) -> dict[str, Sequence[Check]]:
+        """The checks of all plugins, by plugin; the last valid ones of a plugin that fails.
+
+        :param common: those of operations in no scope; they stay where no scope sets a field of the plugin.
+        """
+        of_plugins: dict[str, Sequence[Check]] = {}
+        own_fields = policies.own_fields
+        for plugin, fields, ask in _asked(self._ask_checks, policies):
             checks: Sequence[Check]
+            if plugin in common and fields is not None and own_fields.isdisjoint(fields):
+                of_plugins[plugin] = common[plugin]
+                continue
             try:
                 if plugin in self._own:
                     checks = [replace(check, plugin=plugin) for check in ask(topic, policies, state) or ()]
@@ -145,8 +184,8 @@ class GateCompiler:
                     checks = self._checks_of(plugin, ask, topic, policies, state)
             except CAUGHT as error:
                 self._fault(plugin, topic, error)
-                checks = _last(state, _LAST_GOOD, plugin, ())
-            of_plugins.append(checks)
+                checks = _last(state, _LAST_GOOD, f"{plugin}{policies.scopes or ''}", ())
+            of_plugins[plugin] = checks
         return of_plugins
 
     def _checks_of(
@@ -163,12 +202,12 @@ class GateCompiler:
             given = several(ask(topic, policies, state), hook, Check)
         named = (check if check.plugin else replace(check, plugin=plugin) for check in given)
         checks = [self.slow.timed(check, topic.full) for check in named]
-        _keep(state, _LAST_GOOD, plugin, checks)
+        _keep(state, _LAST_GOOD, f"{plugin}{policies.scopes or ''}", checks)
         return checks
 
     def _delay(self, topic: TopicName, policies: EffectivePolicies, state: TopicState) -> DelayRule | None:
         """The first rule of a plugin; the last valid one of a plugin that fails."""
-        for plugin, ask in _asked(self._ask_delay, policies):
+        for plugin, _, ask in _asked(self._ask_delay, policies):
             rule: DelayRule | None
             try:
                 if plugin in self._own:
@@ -196,11 +235,11 @@ class GateCompiler:
 def _asked(
     implementations: Iterable[tuple[str, frozenset[str] | None, Callable[..., Any]]],
     policies: EffectivePolicies,
-) -> list[tuple[str, Callable[..., Any]]]:
-    """The implementations that may have an answer to these policies, each after its plugin."""
+) -> list[tuple[str, frozenset[str] | None, Callable[..., Any]]]:
+    """The implementations that may have an answer to these policies, each after its plugin and its fields."""
     set_here = policies.values.keys()
     return [
-        (plugin, ask)
+        (plugin, fields, ask)
         for plugin, fields, ask in implementations
         if fields is None or not set_here.isdisjoint(fields)
     ]

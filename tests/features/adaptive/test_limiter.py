@@ -1,5 +1,7 @@
 """The limit of one topic: nothing while it is off, exact while it is on, and no part of any other limit."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,6 +137,14 @@ def test_a_policy_change_keeps_the_limiter_and_its_balance() -> None:
     assert lab.publish(10) == 0
     lab.clock.advance(10)
     assert lab.publish(5000) == 1500
+
+
+def test_the_burst_of_a_scope_is_not_that_of_the_limit_that_all_share() -> None:
+    lab = throttled()
+    common = lab.gates["t0"].policies
+    own = replace(common, values={**common.values, "burst_seconds": 9.0}, common=common)
+    lab.topic().limiter.update(own, lab.clock())
+    assert lab.topic().limiter.burst_seconds == 1.0
 
 
 @pytest.mark.seed("S5-042")

@@ -35,7 +35,8 @@ class AdaptiveLimiter:
         self.update(policies, state.now_ns)
 
     def update(self, policies: EffectivePolicies, now_ns: int) -> None:
-        """Apply the policies that a gate is compiled for."""
+        """Apply the policies that a gate is compiled for; everybody on the topic shares the limit."""
+        policies = policies.common or policies
         self._level = policies.level(ENABLED)
         self.burst_seconds = policies.number(_BURST) or _DEFAULT_BURST_SECONDS
         bucket = self.queue.bucket

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -15,6 +16,7 @@ from tests.grpc.lab import (
     TOPIC,
     Broker,
     P,
+    burst_of,
     consumers,
     create,
     engine,
@@ -23,12 +25,14 @@ from tests.grpc.lab import (
     number,
     producers,
     send,
+    settings,
     subscribe,
     told,
 )
 from tests.waiting import until_so
 
 from sluicegate.embedded import PolicyEngine
+from sluicegate.model import Scope
 from sluicegate_grpc.aio import policy_client_interceptors
 
 CODE = grpc.StatusCode
@@ -205,3 +209,20 @@ async def test_principals_come_from_the_metadata() -> None:
         await refused(channel.unary_unary(P + "Create")(create("b")))
     sink: Any = made._host.compiler._sink
     assert [record.op.principal for record in sink.records] == ["u1", "nobody"]
+
+
+async def test_a_rate_of_one_principal_holds_no_other() -> None:
+    made = engine()
+    limit = settings(on_limit__max_publish_rate="reject", **burst_of(1))
+    made.set_policies([replace(limit, scope=Scope(principals=("anna",)))])
+
+    def principal(metadata: Any) -> str:
+        return str(dict(tuple(metadata or ()))["user"])
+
+    async with policed(made, principal=principal) as channel:
+        publish = channel.unary_unary(P + "SendAll")
+        request = message({1: TOPIC, 2: b"x"})
+        for user in ("anna", "bert", "bert"):
+            await publish(request, metadata=(("user", user),))
+        over = await refused(publish(request, metadata=(("user", "anna"),)))
+        assert "max_publish_rate" in over.text

@@ -100,8 +100,9 @@ class Join(Attempt):
         if operation.consumer in consumers:
             return
         audiences, silence_ns = self.shared.audiences, self.shared.limits.silence_ns
-        if 0 < int(gate.policies.number(_GROUP_LIMIT)) <= len(consumers):
-            group = operation.subscription
+        group = operation.subscription
+        policies = gate.policies_for(operation.principal, operation.client, group)
+        if 0 < int(policies.number(_GROUP_LIMIT)) <= len(consumers):
             audiences.make_room(self.connection, operation.topic, group, silence_ns, now_ns)
-        elif 0 < int(gate.policies.number(_TOPIC_LIMIT)) <= gate.state.consumer_count:
+        elif 0 < int(policies.number(_TOPIC_LIMIT)) <= gate.state.consumer_count:
             audiences.make_room(self.connection, operation.topic, None, silence_ns, now_ns)

@@ -120,7 +120,8 @@ class Reading:
         if gate.reads:
             contents = yield from _read_contents(self._inspection(turn), topic, gate.reads)
             topic = topic._replace(contents=contents)
-        limit = int(gate.policies.number("max_message_size"))
+        policies = gate.policies_for(self._connection.principal, self._connection.client)
+        limit = int(policies.number("max_message_size"))
         # A batch over the limit may hold many messages, none of which is.
         if topic.inspected is not None or not 0 < limit < topic.largest_batch:
             return topic

@@ -130,7 +130,8 @@ class Inspection:
         for index, topic in enumerate(request.topics):
             gate = self._shared.gate(topic.name, self._connection.exempt, self._turn.now_ns)
             if inspects(gate) and _is_compressed(topic):
-                limit = int(gate.policies.number("max_message_size")) or sys.maxsize
+                policies = gate.policies_for(self._connection.principal, self._connection.client)
+                limit = int(policies.number("max_message_size")) or sys.maxsize
                 inspected = yield from self._inspected(topic, limit)
                 request.topics[index] = topic._replace(inspected=inspected)
                 was_needed = True

@@ -95,7 +95,8 @@ class Audience:
 
     def make_room(self, reader: Reader, gate: Gate, silence_ns: int, now_ns: int) -> None:
         """Release a silent equal at the same node, if the reader would be refused otherwise."""
-        limit = int(gate.policies.number(_CONSUMERS))
+        connection = reader.connection
+        limit = int(gate.policies_for(connection.principal, connection.client).number(_CONSUMERS))
         state = gate.state
         if not 0 < limit <= state.consumer_count or reader.own_name in state.subscription("").consumers:
             return

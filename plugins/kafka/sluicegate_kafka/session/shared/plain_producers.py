@@ -65,7 +65,7 @@ class PlainProducers:
 
         A client must not be refused because of its own broken connection.
         """
-        limit = int(gate.policies.number(_LIMIT))
+        limit = int(gate.policies_for(connection.principal, connection.client).number(_LIMIT))
         counted = gate.state.producers
         if not 0 < limit <= len(counted) or self.next_name(connection, topic) in counted:
             return

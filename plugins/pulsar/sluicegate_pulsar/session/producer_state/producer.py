@@ -91,7 +91,8 @@ class Producer:
     def use(self, gate: Gate) -> None:
         """Use a newly compiled gate."""
         self.gate = gate
-        self.size_limit = int(gate.policies.number("max_message_size")) or sys.maxsize
+        policies = gate.policies_for(self.operation.principal, self.operation.client)
+        self.size_limit = int(policies.number("max_message_size")) or sys.maxsize
         self.settle()
 
     def settle(self) -> None:
