@@ -24,6 +24,7 @@ from sluicegate.config.load import Loaded, load
 class CountPolicies(PolicyModel):
     on_limit_actions: ClassVar = {"max_producers_per_topic": ("reject",)}
     on_unknown_policies = frozenset({"max_subscriptions_per_topic", "disk"})
+    scoped_by_groups = frozenset({"max_subscriptions_per_topic"})
     broker_only = frozenset({"connection_rate_limit", "disk"})
 
     max_producers_per_topic: Count | None = Field(default=None, description="Producers at once.")
@@ -49,6 +50,8 @@ class RatePolicies(PolicyModel):
 
 class DelayPolicies(PolicyModel):
     parameters = frozenset({"delay_clock"})
+    whole_topic = frozenset({"fixed_delivery_delay"})
+    unscoped = parameters
 
     fixed_delivery_delay: Duration | None = None
     delay_clock: Literal["publish_time", "receive_time"] | None = None

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from sluicegate.config.errors import Finding
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
+from sluicegate.config.scopes import FOR, ScopeNames
 from sluicegate.config.tree import Entry, Node
 from sluicegate.config.validation import Path, suggest
-from sluicegate.model import Level
+from sluicegate.model import Level, Scope
 
 
 class LevelNode(NamedTuple):
@@ -22,8 +23,18 @@ class LevelNode(NamedTuple):
     broker: int | None = None
     """Path of the broker's entry that it is for; None for all brokers."""
 
+    @property
+    def scope(self) -> Node | None:
+        """Its `for`; None if it is for everybody."""
+        return _value(self.node, FOR)
 
-SECTIONS = {"broker": Level.BROKER, "namespaces": Level.NAMESPACE, "topics": Level.TOPIC}
+
+SECTIONS = {
+    "broker": Level.BROKER,
+    "scopes": Level.BROKER,
+    "namespaces": Level.NAMESPACE,
+    "topics": Level.TOPIC,
+}
 """The keys of `policies:`."""
 _REGULAR = re.compile(r"[\\^$+?|()\[\]{}]|\.\*")
 """What shows that a name is meant as a regular expression."""
@@ -44,7 +55,7 @@ def inconsistencies(root: Node, levels: Sequence[LevelNode], fields: PolicyField
         yield from _wrong_keys(level, fields)
         by_list.setdefault(level.path[:-1], []).append(level)
     for listed in by_list.values():
-        yield from _duplicate_names((level.path, level.node) for level in listed)
+        yield from _duplicate_names((each.path, each.node) for each in listed if each.scope is None)
 
 
 def impossible_names(levels: Iterable[LevelNode], brokers: Sequence[BrokerConfig]) -> Iterator[Finding]:
@@ -74,8 +85,8 @@ def _impossible(
     return name.location.error(path, f"{whose} have a {label} {text!r}", remedy)
 
 
-def impossible_principals(root: Node, brokers: Iterable[tuple[int, BrokerConfig]]) -> Iterator[Finding]:
-    """Find principals that no client can have, so that nothing is exempt, or has the quota.
+def impossible_principals(root: Node, brokers: Sequence[tuple[int, BrokerConfig]]) -> Iterator[Finding]:
+    """Find principals that no client can have, so that nothing is exempt, has the quota, or is in the scope.
 
     :param brokers: entries of the file, each with its location.
     """
@@ -86,6 +97,16 @@ def impossible_principals(root: Node, brokers: Iterable[tuple[int, BrokerConfig]
             if rule:
                 message = f"no client of broker {broker.name!r} can have the principal {node.scalar!r}"
                 yield node.location.error(("brokers", index, *path), message, rule, "warning")
+    for level in policy_levels(root):
+        own = [broker for index, broker in brokers if level.broker in (None, index)]
+        named = level.scope.listed("principals") if level.scope is not None else ()
+        for number, node in enumerate(named):
+            name = node.scalar if isinstance(node.scalar, str) else "*"
+            rules = [broker.rule_of_principals(name) for broker in own if "*" not in name]
+            if rules and all(rules):
+                message = f"no client can have the principal {name!r}"
+                path = (*level.path, FOR, "principals", number)
+                yield node.location.error(path, message, rules[0], "warning")
 
 
 def _principals(entry: Node) -> Iterator[tuple[Path, Node]]:
@@ -180,20 +201,33 @@ def _wrong_keys(level: LevelNode, fields: PolicyFields) -> Iterator[Finding]:
         elif name == "ceiling":
             yield from _ceilings(entry.node.entries or {}, level.path)
         if level.section != "broker":
-            yield from _of_broker(name, entry, level, fields)
+            yield from _misplaced(name, entry, level, fields)
 
 
-def _of_broker(name: str, entry: Entry, level: LevelNode, fields: PolicyFields) -> Iterator[Finding]:
-    """Find what only the broker level has: a field, or what an option says of one."""
+def _misplaced(name: str, entry: Entry, level: LevelNode, fields: PolicyFields) -> Iterator[Finding]:
+    """Find what only the broker level has, or what no scope has: a field, or what an option says of one."""
     settings = {name: (entry, name, "")}
     for policy, inner in (entry.node.entries or {}).items():
         settings[f"{name}.{policy}"] = (inner, policy, f".{name}")
+    scope = _scope_of(level)
     for setting, (each, text, option) in settings.items():
+        where = (*level.path, name, text) if option else (*level.path, name)
         if fields.is_for_broker(setting):
             message = f"{text!r} applies to a whole broker, not to one {level.section[:-1]}"
-            where = (*level.path, name, text) if option else (*level.path, name)
             to = ".".join(str(part) for part in (*level.path[:-2], "broker"))
             yield each.key.error(where, message, f"move it to {to}{option}")
+        elif scope and not fields.takes_scope(setting, Scope(groups=("*",))):
+            message = f"{text!r} applies to all clients of a topic, not to some"
+            yield each.key.error(where, message, "move it to an entry without 'for'")
+        elif not fields.takes_scope(setting, scope):
+            message = f"{text!r} counts subscriptions, which have no principal and no client id"
+            yield each.key.error(where, message, "name only 'groups' in 'for'")
+
+
+def _scope_of(level: LevelNode) -> Scope:
+    """Which lists of its `for` name anybody, whatever their names are."""
+    kinds = (level.scope.child(kind) if level.scope is not None else None for kind in ScopeNames.model_fields)
+    return Scope(*(("*",) if kind is not None else () for kind in kinds))
 
 
 def _locks(locked: Iterable[Node], level: Node, path: Path, fields: PolicyFields) -> Iterator[Finding]:

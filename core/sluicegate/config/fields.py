@@ -21,8 +21,9 @@ from pydantic_core import CoreSchema
 
 from sluicegate.config.asking import fields_of
 from sluicegate.config.models import Contradiction, OnUnknown, PolicyModel, Strict
+from sluicegate.config.scopes import FOR, ScopeNames
 from sluicegate.config.units import DELAY, DURATION, Unit, refuse
-from sluicegate.model import ModeKind, PolicyValue, parse_mode
+from sluicegate.model import ModeKind, PolicyValue, Scope, parse_mode
 from sluicegate.model.mode import HOW_TO_WRITE
 
 OPTIONS = ("on_limit", "mode", "on_unknown")
@@ -97,6 +98,9 @@ class PolicyFields:
     parameters: frozenset[str]
     broker_only: frozenset[str]
     whole_topic: frozenset[str]
+    unscoped: frozenset[str]
+    """Fields that no scope can set."""
+    scoped_by_groups: frozenset[str]
     defaults: Mapping[str, PolicyValue]
     _contradicting: tuple[tuple[Callable[..., Iterable[Contradiction]], frozenset[str] | None], ...]
     """The models' `contradictions`, each with its `fields_of`."""
@@ -143,6 +147,13 @@ class PolicyFields:
         policy = self.aliases.get(policy, policy)
         has_option = not option or (option in _SHARED_OPTIONS and f"{option}.{policy}" in self.settings)
         return policy in self.broker_only and has_option
+
+    def takes_scope(self, name: str, scope: Scope) -> bool:
+        """Whether a setting, option or not, can be set for some clients alone."""
+        policy = name.rpartition(".")[2]
+        policy = self.aliases.get(policy, policy)
+        by_groups = policy in self.scoped_by_groups and bool(scope.principals or scope.clients)
+        return not scope or not (policy in self.unscoped or by_groups)
 
     def names_of(self, name: str) -> tuple[str, ...]:
         """All names of a field: the canonical one, then its aliases."""
@@ -269,6 +280,10 @@ def _merged(models: tuple[type[PolicyModel], ...]) -> PolicyFields:
         parameters=frozenset().union(*(model.parameters for model in models)),
         broker_only=frozenset().union(*(model.broker_only for model in models)),
         whole_topic=frozenset().union(*(model.whole_topic for model in models)),
+        unscoped=frozenset().union(
+            *(model.unscoped | model.whole_topic | model.broker_only for model in models)
+        ),
+        scoped_by_groups=frozenset().union(*(model.scoped_by_groups for model in models)),
         defaults={k: v for model in models for k, v in model.defaults.items()},
         _contradicting=tuple((model.contradictions, fields_of(model.contradictions)) for model in models),
     )
@@ -280,12 +295,18 @@ def _policies_model(models: tuple[type[PolicyModel], ...]) -> type[Strict]:
     fields = PolicyFields.of(models)
     level = fields.level_model()
 
+    def entry(kind: str, **keys: Any) -> Any:
+        model: Any = _make(f"{kind}Policies", __base__=level, **keys)
+        model.aliases = fields.aliases
+        return model
+
     def named(kind: str) -> Any:
         text = f"{kind}, exact or with `*` for any characters; no spaces."
         name = (str, Field(pattern=r"^\S+$", description=text))
-        model: Any = _make(f"{kind}Policies", __base__=level, name=name)
-        model.aliases = fields.aliases
-        return model
+        return entry(kind, name=name, **{FOR: (ScopeNames | None, Field(default=None, description=whom))})
+
+    whom = "Whose operations the policies are for; everybody's if unset."
+    scope: Any = entry("Scope", **{FOR: (ScopeNames, Field(description=whom.partition(";")[0] + "."))})
 
     namespace: Any = named("Namespace")
     topic: Any = named("Topic")
@@ -294,6 +315,10 @@ def _policies_model(models: tuple[type[PolicyModel], ...]) -> type[Strict]:
         __base__=Strict,
         __doc__="Policies by level; a field that is not set is inherited from the level above.",
         broker=(level | None, Field(default=None, description="What holds for every topic.")),
+        scopes=(
+            tuple[scope, ...],
+            Field(default=(), description="What holds for the operations of some clients on every topic."),
+        ),
         namespaces=(tuple[namespace, ...], Field(default=(), description="Policies by namespace.")),
         topics=(tuple[topic, ...], Field(default=(), description="Policies by topic.")),
     )

@@ -8,8 +8,9 @@ from typing import Any
 from sluicegate.config.consistency import SECTIONS, LevelNode
 from sluicegate.config.environment import PREFIX
 from sluicegate.config.fields import CEILING, OPTIONS, PolicyFields
+from sluicegate.config.scopes import FOR
 from sluicegate.config.tree import Location, Node
-from sluicegate.model import PolicyLayer, Setting, Source
+from sluicegate.model import EVERYBODY, PolicyLayer, Setting, Source
 
 
 def layers_of_levels(
@@ -25,12 +26,19 @@ def layers_of_levels(
         level = getattr(owner.policies, level_node.section)
         if level_node.section != "broker":
             level = level[level_node.path[-1]]
+        names = getattr(level, FOR, None)
+        scope = EVERYBODY if names is None else names.scope
         yield PolicyLayer(
             level=SECTIONS[level_node.section],
             name=getattr(level, "name", ""),
-            settings=_settings(level, level_node.node, fields),
+            settings={
+                name: setting
+                for name, setting in _settings(level, level_node.node, fields).items()
+                if fields.takes_scope(name, scope)  # `mode: observe` stands for all policies
+            },
             ceilings=_ceilings(level, level_node.node, fields),
             broker="" if level_node.broker is None else owner.name,
+            scope=scope,
         )
 
 

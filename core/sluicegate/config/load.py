@@ -380,9 +380,13 @@ def _contradictions(
     levels: Iterable[LevelNode], layers: Sequence[PolicyLayer], fields: PolicyFields
 ) -> Iterable[Finding]:
     for level, layer in zip(levels, layers, strict=False):  # no layers if the file is invalid
-        if layer.level is not Level.BROKER:
+        if layer.level is not Level.BROKER or layer.scope:
             continue
-        shared = [each for each in layers if each.level is Level.BROKER and each.broker in ("", layer.broker)]
+        shared = [
+            each
+            for each in layers
+            if each.level is Level.BROKER and not each.scope and each.broker in ("", layer.broker)
+        ]
         values = {name: setting.value for each in shared for name, setting in each.settings.items()}
         for conflict in fields.contradictions(values):
             written = next(

@@ -12,10 +12,12 @@ from sluicegate.config.errors import ConfigErrors, Finding
 from sluicegate.config.fields import OPTIONS, PolicyFields
 from sluicegate.config.layers import layers_of_levels
 from sluicegate.config.models import PolicyModel, Strict
+from sluicegate.config.scopes import FOR
 from sluicegate.config.tree import parse
 from sluicegate.config.validation import translate
 from sluicegate.model import Level, PolicyLayer, PolicyValue
 
+_LOCKED = "locked"
 _SECTIONS = {Level.BROKER: "broker", Level.NAMESPACE: "namespaces", Level.TOPIC: "topics"}
 
 
@@ -42,10 +44,10 @@ def read_document(text: str, name: str, fields: PolicyFields) -> tuple[PolicyLay
             findings.extend(translate(error, root, _model(fields.models)))
     findings.extend(inconsistencies(root, levels, fields))
     for level in levels:
-        locked = level.node.key("locked")
-        if locked is not None:
-            message = "the store cannot lock policies"
-            findings.append(locked.error((*level.path, "locked"), message, "lock them in the gateway's file"))
+        for key, problem, do in ((_LOCKED, "lock policies", "lock them"), (FOR, "have scopes", "write it")):
+            if (location := level.node.key(key)) is not None:
+                message = f"the store cannot {problem}"
+                findings.append(location.error((*level.path, key), message, f"{do} in the gateway's file"))
     if errors := [finding for finding in findings if finding.severity == "error"]:
         raise ConfigErrors(errors)
     return tuple(layers_of_levels(levels, made, fields))
