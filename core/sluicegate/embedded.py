@@ -27,7 +27,7 @@ from sluicegate.host.forks import ForkGuard
 from sluicegate.host.private_files import make_folder
 from sluicegate.model import MethodMap, PolicyLayer, PolicySet, TopicName, digest_of, path_name
 from sluicegate.runtime.client_policies import for_client
-from sluicegate.runtime.effective import BrokerPolicies, capabilities_of
+from sluicegate.runtime.effective import Asker, BrokerPolicies, capabilities_of
 from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.log_sink import LogSink
@@ -307,8 +307,10 @@ class PolicyEngine:
             self._host.replace(self._policies())
             return self._host.policies.version
 
-    def explain(self, topic: str) -> dict[str, Any]:
+    def explain(self, topic: str, principal: str = "", client: str = "", group: str = "") -> dict[str, Any]:
         """Which policies apply to a topic, and where each value comes from; counts are of this process.
+
+        :param principal: with `client` (its id) and `group`, whose operations; by default those in no scope.
 
         :return: as JSON, what `sluicegate explain TOPIC --json` shows, and `not_enforced`: why policies that
             are set do not apply in this process, by field.
@@ -320,7 +322,7 @@ class PolicyEngine:
                 self.context.resolver,
                 PolicyFields.of(self._plugins.policy_models),
                 self.context.recall(""),
-            ).explain(topic)
+            ).explain(topic, Asker(principal, client, group))
         return {**explained, "counts": "of this process", "not_enforced": dict(self.not_enforced)}
 
     def _policies(self) -> PolicySet:

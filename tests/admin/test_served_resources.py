@@ -8,7 +8,8 @@ import pytest
 from tests.admin.lab import Lab, Supervised
 
 from sluicegate.config.fields import PolicyFields
-from sluicegate.model import version_text
+from sluicegate.engine.hierarchy import Resolver
+from sluicegate.model import TopicName, version_text
 from sluicegate.runtime.plugins import CHOICE
 from sluicegate.runtime.served_policies import ServedPolicies
 from sluicegate_kafka.config import KafkaConfig
@@ -74,3 +75,36 @@ async def test_a_gateway_that_ends_keeps_nobody_waiting(lab: Lab, monkeypatch: p
     known = {"if-none-match": (await lab.ask("GET", PATH)).headers["etag"]}
     monkeypatch.setattr(Supervised, "not_ready", lambda self: ["draining"])
     assert (await lab.ask("GET", f"{PATH}?wait=60", headers=known)).status_code == 304
+
+
+SCOPED = """
+  scopes:
+    - {for: {principals: ["User:b*"]}, max_publish_rate: 5/s}
+    - {for: {principals: ["User:a*"]}, max_publish_rate: 7/s, ceiling: {max_dispatch_rate: 9/s}}
+  topics:
+    - {name: orders.eu, for: {principals: ["User:*b"], groups: [g]}, max_publish_rate: 1/s}
+"""
+
+
+async def test_scopes_are_served_and_explained_as_they_apply_in_the_gateway(lab: Lab) -> None:
+    path = lab.supervised.path
+    path.write_text(path.read_text() + SCOPED)
+    assert lab.supervised.watch.check()
+    watch = lab.supervised.watch
+
+    served = ServedPolicies.model_validate_json((await lab.ask("GET", PATH)).content)
+    both = (served.policy_set(watch.loaded.fields), watch.policies("main"))
+    mine, theirs = (
+        sorted(each.layers, key=lambda one: (one.level, one.name, str(one.scope))) for each in both
+    )
+    assert mine == theirs
+    topic = TopicName("orders.eu", "orders")
+    of_client, of_gateway = (Resolver(each, {}).scopes(topic) for each in both)
+    assert of_client == of_gateway
+    assert len(of_gateway) == 3
+
+    found = await lab.ask("GET", "/policies/effective?topic=orders.eu&principal=User:bob&group=g")
+    assert found.json()["policies"]["max_publish_rate"]["scope"] == "principals User:*b and groups g"
+    rows = (await lab.ask("GET", "/policies?field=max_publish_rate&level=topic")).json()["settings"]
+    assert [row["scope"] for row in rows] == ["principals User:*b and groups g"]
+    assert (await lab.ask("GET", f"/policies/effective?topic=t&client={'c' * 5_000}")).status_code == 400

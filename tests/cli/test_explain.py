@@ -108,6 +108,7 @@ def test_json_is_for_programs(run_in: Run) -> None:
         "value": 500,
         "text": "500/s",
         "level": "broker",
+        "scope": "",
         "source": "file",
         "location": "gateway.yaml:9",
         "ceiling": "",
@@ -151,7 +152,7 @@ def test_a_file_with_mistakes_explains_nothing(run_in: Run) -> None:
 
 def test_something_must_be_asked(run_in: Run) -> None:
     assert "expected a topic, a decision id, or --client ID" in run_in(TEXT, "explain").stderr
-    assert run_in(TEXT, "explain", "a", "--client", "b").exit_code == 2
+    assert run_in(TEXT, "explain", "--client", "b", "--group", "c").exit_code == 2
 
 
 def test_a_topic_that_looks_like_an_id_is_explained_as_a_topic(run_in: Run) -> None:
@@ -249,3 +250,44 @@ def test_the_adaptive_controller_is_shown_with_the_topic(run_in: Run) -> None:
     )
     assert "  this topic: messages_per_s 12.5" in text
     assert "this topic" not in run_in(TEXT, "explain", "other").stdout
+
+
+SCOPED = f"""{TEXT}
+    - name: orders.created
+      for: {{principals: ["User:a"]}}
+      max_publish_rate_bytes: 1MiB/s
+    - name: orders.created
+      for: {{groups: [batch-*]}}
+      max_dispatch_rate: 5/s
+""".replace("\n\n    -", "\n    -")
+
+
+def test_scopes_are_shown_with_what_they_set(run_in: Run) -> None:
+    shown = run_in(SCOPED, "explain", "orders.created")
+
+    assert table(shown)["max_publish_rate_bytes"][0] == "20MiB/s"
+    _, of_a, of_batch = shown.stdout.split("\nfor ")
+    assert of_a.startswith("principals User:a:\n  max_publish_rate_bytes  1MiB/s  topic  gateway.yaml:19\n")
+    assert of_batch.startswith("groups batch-*:\n  max_dispatch_rate  5/s  topic  gateway.yaml:22\n")
+
+
+def test_what_holds_for_a_client_is_shown_on_demand(run_in: Run) -> None:
+    named = ("--principal", "User:a", "--client", "app", "--group", "batch-1")
+    shown = run_in(SCOPED, "explain", "orders.created", *named)
+
+    assert table(shown)["max_publish_rate_bytes"] == [
+        "1MiB/s",
+        "topic",
+        "file",
+        "gateway.yaml:19, for principals User:a",
+    ]
+    assert "for groups batch-* (applied above):" in shown.stdout
+
+    result = run_in(SCOPED, "explain", "orders.created", "--principal", "User:a", "--json")
+    answer = json.loads(result.stdout)
+    assert answer["policies"]["max_publish_rate_bytes"]["scope"] == "principals User:a"
+    assert "max_dispatch_rate" not in answer["policies"]
+    assert [(each["for"], each["applied"]) for each in answer["scopes"]] == [
+        ({"principals": ["User:a"]}, True),
+        ({"groups": ["batch-*"]}, False),
+    ]

@@ -244,3 +244,17 @@ def test_a_change_of_the_file_right_after_the_start_is_in_the_history(open_desk:
         watch.check()
         [revision] = PolicyDesk(watch).history(9)
         assert (revision["source"], revision["policies"]) == ("file", PolicyDesk(watch).settings()["version"])
+
+
+def test_a_scope_of_the_file_is_in_the_history(open_desk: Open) -> None:
+    def text(rate: str) -> str:
+        return f"{FILE}  scopes:\n    - {{for: {{principals: [a]}}, max_publish_rate: {rate}}}\n"
+
+    Path("gateway.yaml").write_text(text("5/s"))
+    open_desk()
+    Path("gateway.yaml").write_text(text("6/s"))
+    [revision] = open_desk().history(9)
+
+    [change] = revision["changes"]
+    assert (change["scope"], change["place"]) == ("principals a", "broker for principals a")
+    assert (change["old_text"], change["new_text"]) == ("5/s", "6/s")

@@ -66,7 +66,10 @@ _POLICIES = (
         "get",
         "/v1/policies/effective",
         "The policies in force for a topic.",
-        {"topic": {"type": "string", "minLength": 1, "maxLength": 4_096}, "broker": _TEXT},
+        {
+            "topic": {"type": "string", "minLength": 1, "maxLength": 4_096},
+            **dict.fromkeys(("broker", "principal", "client", "group"), _TEXT),
+        },
         frozenset({"topic"}),
         answer=("broker", "topic", "version", "policies"),
         problems={404: "There is no such broker.", 503: "No policies are in force yet."},

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from sluicegate.admin import EFFECTIVE_POLICIES
 from sluicegate.admin.access import Access
-from sluicegate.admin.bodies import query_broker
+from sluicegate.admin.bodies import query_broker, query_text
 from sluicegate.admin.decision_resources import DecisionResources
 from sluicegate.admin.live_resources import LiveResources, Observed
 from sluicegate.admin.openapi import described
@@ -25,7 +25,7 @@ from sluicegate.admin.running_note import file_mark
 from sluicegate.admin.served_resources import ServedResources
 from sluicegate.admin.serving import resource
 from sluicegate.config.admin_section import AdminCaller
-from sluicegate.runtime.effective import BrokerPolicies
+from sluicegate.runtime.effective import Asker, BrokerPolicies
 from sluicegate.runtime.policy_desk import used_now
 
 _ROOT = "/api"
@@ -67,7 +67,8 @@ def admin_routes(
             return problem("invalid-topic", HTTPStatus.BAD_REQUEST, detail, remedy)
         policies = query_broker(request.query_params, supervisor.policies_in_force)
         mark = file_mark(supervisor.file_digest, key)
-        answer = policies.explain(topic)
+        asker = Asker(*(query_text(request.query_params, name, _LONGEST_TOPIC) for name in Asker._fields))
+        answer = policies.explain(topic, asker)
         answer["use"] = _use_of(supervisor.snapshots(), policies, answer["topic"])
         return json_response({**answer, "process": os.getpid(), "file_mark": mark})
 

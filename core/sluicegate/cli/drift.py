@@ -103,7 +103,8 @@ class _Compared:
         self.version: str = in_force["version"]
         self.origin = door.origin
         self._is_in_force = looked.gateway is not None
-        self._layers = grouped(map(_setting, in_force["settings"]))
+        for_all = (row for row in in_force["settings"] if not row["scope"])  # a broker has limits for all
+        self._layers = grouped(map(_setting, for_all))
 
     def ask(self, config: BrokerConfig) -> _Asked:
         """Ask a broker, and compare."""

@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from collections.abc import Mapping
 from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,15 +28,29 @@ _DECISION_ID = re.compile(r"[0-9a-z]{4,}-[0-9a-z]+")
 @click.argument("subject", required=False, metavar="[TOPIC|ID]")
 @config_file
 @click.option("--broker", metavar="NAME", help="Broker entry, if the file has several.")
+@click.option("--principal", metavar="NAME", help="With TOPIC: what holds for this principal.")
 @click.option(
-    "--client", metavar="ID", help="Explain the last refusal of this client id instead of TOPIC or ID."
+    "--client",
+    metavar="ID",
+    help="With TOPIC: what holds for this client id. Without: explain its last refusal.",
 )
+@click.option("--group", metavar="NAME", help="With TOPIC: what holds for this subscription or group.")
 @click.option("--all", "with_defaults", is_flag=True, help="Show defaults and unset policies, too.")
 @click.option("--json", "is_json", is_flag=True, help="Print a topic's policies as JSON.")
 def explain(
-    subject: str | None, file: str, broker: str | None, client: str | None, with_defaults: bool, is_json: bool
+    subject: str | None,
+    file: str,
+    broker: str | None,
+    principal: str | None,
+    client: str | None,
+    group: str | None,
+    with_defaults: bool,
+    is_json: bool,
 ) -> None:
     """Show the effective policies of TOPIC and their sources, or why the decision with ID was a refusal.
+
+    Where policies are for some clients alone (`for`), those that hold for everybody else are shown, and then
+    what differs for them. Name a principal, a client id or a group to see what holds for it.
 
     A gateway that runs on this host with FILE is asked for the policies that it has in force. If there is
     none, they are read from FILE and its store; the second line says which.
@@ -43,18 +58,19 @@ def explain(
     ID is the id in brackets in the error of a refused client: `[sluicegate k3x9qa-1f]`. The whole error text
     works too.
     """
-    if (subject is None) == (client is None):
-        raise click.UsageError("expected a topic, a decision id, or --client ID")
     source = _Source(file)
-    if client is not None:
+    if subject is None:
+        if client is None or principal is not None or group is not None:
+            raise click.UsageError("expected a topic, a decision id, or --client ID")
         echo_document(_last_refusal(source, client))
         return
-    assert subject is not None  # noqa: S101 - checked above
-    refusal = _refusal(source, subject)
+    asked = {"principal": principal, "client": client, "group": group}
+    asker = {kind: name for kind, name in asked.items() if name is not None}
+    refusal = None if asker else _refusal(source, subject)
     if refusal is not None:
         echo_document(refusal)
         return
-    explained, origin = source.explain(subject, broker)
+    explained, origin = source.explain(subject, broker, asker)
     if is_json:
         echo_json({**explained, "origin": origin.as_json()})
     else:
@@ -98,26 +114,29 @@ class _Source:
         """The `state_dir` of the file."""
         return self._looked.state_dir or self._opened.loaded.config.state_dir
 
-    def explain(self, topic: str, broker: str | None) -> tuple[dict[str, Any], _Origin]:
+    def explain(
+        self, topic: str, broker: str | None, asker: Mapping[str, str]
+    ) -> tuple[dict[str, Any], _Origin]:
         """The effective policies of a topic, and where they come from."""
         gateway, reason = self._looked.gateway, self._looked.reason
         if gateway is not None:
             try:
-                return self._asked(gateway, topic, broker)
+                return self._asked(gateway, topic, broker, asker)
             except GatewayError as error:
                 reason = error.message
         from sluicegate.cli.opening import choose
+        from sluicegate.runtime.effective import Asker
 
         opened = self._opened
-        explained = opened.policies(choose(opened, broker)).explain(topic)
+        explained = opened.policies(choose(opened, broker)).explain(topic, Asker(**asker))
         return explained, _Origin(f"read from {self._file} and its store: {reason}")
 
     def _asked(
-        self, gateway: RunningGateway, topic: str, broker: str | None
+        self, gateway: RunningGateway, topic: str, broker: str | None, asker: Mapping[str, str]
     ) -> tuple[dict[str, Any], _Origin]:
         """What the running gateway says; raises GatewayError if it does not."""
         try:
-            query = urlencode({"topic": topic, **({} if broker is None else {"broker": broker})})
+            query = urlencode({"topic": topic, **({} if broker is None else {"broker": broker}), **asker})
         except UnicodeEncodeError:
             raise GatewayError(gateway.note, "cannot be asked for such a name") from None
         status, explained = gateway.answer("GET", f"{EFFECTIVE_POLICIES}?{query}")

@@ -39,6 +39,7 @@ def as_text(
         if with_defaults or setting["source"] != "default" or setting["ceiling"]
     ]
     text += ["", *(aligned(rows) if len(rows) > 1 else ["no level sets a policy for it"]), ""]
+    text += _scopes(explained["scopes"])
     if with_defaults and explained["unset"]:
         text.append(f"not set, so without effect: {', '.join(explained['unset'])}")
     if not with_defaults:
@@ -50,8 +51,23 @@ def as_text(
     return text + factor_lines(explained, now_ms) + adaptive_lines(explained, now_ms)
 
 
+def _scopes(scopes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What each scope of the topic sets, which those in it obey instead."""
+    text = []
+    for scope in scopes:
+        text.append(f"for {scope['text']}{' (applied above)' if scope['applied'] else ''}:")
+        rows = [
+            (f"  {field}", setting["text"], setting["level"], _where({**setting, "scope": ""}))
+            for field, setting in scope["policies"].items()
+        ]
+        text += [*(aligned(rows) if rows else ["  nothing that differs"]), ""]
+    return text
+
+
 def _where(setting: Mapping[str, Any]) -> str:
     notes = [setting["location"] or "built in"]
+    if setting["scope"]:
+        notes.append(f"for {setting['scope']}")
     if setting["ceiling"]:
         notes.append(f"tightened by {setting['ceiling']}")
     if setting["applies"] == "not applicable":

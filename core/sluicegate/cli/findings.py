@@ -231,7 +231,7 @@ def _clamped(
             continue  # its extra is not installed
         if layer.level is Level.TOPIC:
             topic = opened.plugins.drivers[broker.system].name_of(sample, broker)
-        effective = resolver.resolve(topic, layer.level)
+        effective = resolver.resolve(topic, layer.level, (layer.scope,) if layer.scope else ())
         provenance = effective.provenance.get(name)
         if provenance is None or (provenance.level, provenance.location) != (layer.level, setting.location):
             continue

@@ -182,7 +182,7 @@ def _refuse_locked(rules: Rules, edits: Iterable[Edit], name_of: NameOf) -> None
     for broker in rules.config.brokers if rules.locking else ():
         layers = tuple(layer for layer in rules.locking if layer.broker in ("", broker.name))
         resolver = Resolver(PolicySet(0, layers), {})
-        for (level, name, field, own), value in edits:
+        for (level, name, field, own, _), value in edits:
             if value is None or own not in ("", broker.name) or "*" in name:
                 continue
             topic = name_of(broker, name) if level is Level.TOPIC else TopicName("", name)

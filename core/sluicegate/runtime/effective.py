@@ -1,18 +1,31 @@
 """The effective policies of one topic as JSON values, for `sluicegate explain` and the admin API alike."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from sluicegate.broker import BaseDriver
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
-from sluicegate.model import EffectivePolicies, Level, PolicyLayer, version_text
+from sluicegate.model import EffectivePolicies, Level, PolicyLayer, Scope, TopicName, version_text
 from sluicegate.runtime.reported import reduced_rates, reported_adaptive, reported_factors
 
 _MOST_UNMATCHED = 20
+
+
+class Asker(NamedTuple):
+    """Whose operations are explained; an empty name is in no scope that names any."""
+
+    principal: str = ""
+    client: str = ""
+    """Its id, without an address."""
+    group: str = ""
+    """Subscription or consumer group."""
+
+
+_NOBODY = Asker()
 
 
 def capabilities_of(driver: BaseDriver | None) -> Mapping[str, str]:
@@ -46,17 +59,21 @@ class BrokerPolicies:
     facts: Mapping[str, str]
     """What its front keeps."""
 
-    def explain(self, topic: str) -> dict[str, Any]:
+    def explain(self, topic: str, asker: Asker = _NOBODY) -> dict[str, Any]:
         """Merge the policies for a topic, and say where each value comes from.
 
         :param topic: its name, as clients of the broker write it.
+        :param asker: whose operations; by default those in no scope.
         :return: `broker`, `system`, `topic`, `namespace`, `version`, `observe_only`; `policies` by field, in
             the order of the plugins' fields and followed by options; `unset`, the policies that no level
-            sets; `factors`, `reduced`, `adaptive` as in `reported`; and `unmatched`, the policies that can
-            match no topic of the broker.
+            sets; `scopes`, for each one its names under `for`, whether it is `applied` to the asker, and the
+            `policies` that it sets; `factors`, `reduced`, `adaptive` as in `reported`; and `unmatched`, the
+            policies that can match no topic of the broker.
         """
         name = self.driver.name_of(topic, self.config)
-        effective = self.resolver.resolve(name)
+        scopes = self.resolver.scopes(name)
+        applied = tuple(scope for scope in scopes if scope.matches(*asker))
+        effective = self.resolver.resolve(name, scopes=applied)
         factors = reported_factors(self.facts, effective)
         return {
             "broker": self.config.name,
@@ -67,6 +84,7 @@ class BrokerPolicies:
             "observe_only": effective.observe_only,
             "policies": self._settings(effective),
             "unset": [field for field in self.fields.policies if field not in effective.values],
+            "scopes": [self._scope(name, scope, is_applied=scope in applied) for scope in scopes],
             "factors": factors,
             "reduced": reduced_rates(factors, effective, self.fields),
             "adaptive": reported_adaptive(self.facts, effective.topic),
@@ -77,6 +95,16 @@ class BrokerPolicies:
     def _unmatched(self) -> list[dict[str, str]]:
         return unmatched(self.resolver.policy_set.layers, self.config)[:_MOST_UNMATCHED]
 
+    def _scope(self, topic: TopicName, scope: Scope, *, is_applied: bool) -> dict[str, Any]:
+        alone = self.resolver.resolve(topic, scopes=(scope,))
+        own = {field: value for field, value in alone.values.items() if alone.owner(field)}
+        return {
+            "for": scope.as_json(),
+            "text": str(scope),
+            "applied": is_applied,
+            "policies": self._settings(replace(alone, values=own)),
+        }
+
     def _settings(self, effective: EffectivePolicies) -> dict[str, dict[str, Any]]:
         capabilities = capabilities_of(self.driver)
         settings = {}
@@ -86,6 +114,7 @@ class BrokerPolicies:
                 "value": value,
                 "text": self.fields.text(field, value),
                 "level": origin.level.label if origin.level is not None else "",
+                "scope": str(origin.scope),
                 "source": origin.source.label,
                 "location": origin.location,
                 "ceiling": origin.ceiling,

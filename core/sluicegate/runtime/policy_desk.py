@@ -75,7 +75,8 @@ class PolicyDesk:
         :param offset: how many of these to skip.
         :param limit: how many to return; None for all.
         :return: `version`; `total`, how many there are; and `settings`, each with `broker` (empty for all),
-            `level`, `name`, `field`, `value`, `text`, `source`, `location` and `locked`.
+            `level`, `name`, `field`, `scope` (whose operations, empty for everybody's), `value`, `text`,
+            `source`, `location` and `locked`.
         """
         layers = (*self._watch.loaded.policy_layers, *self._watch.store_layers)
         last = None if limit is None else offset + limit
@@ -296,4 +297,4 @@ def _counts(compared: Iterable[str], live: Live, fields: Iterable[str]) -> list[
 
 def _key_json(key: Key) -> dict[str, Any]:
     shown = {"broker": key.broker, "level": key.level.label, "name": key.name, "field": key.field}
-    return {**shown, "place": key.target}
+    return {**shown, "scope": key.scope, "place": key.target}

@@ -76,4 +76,5 @@ class RolloutDesk:
         return {**watch.file_values, **values_of(watch.store_layers)}
 
     def _modes(self) -> dict[Key, PolicyValue]:
-        return {key: mode for key, mode in self._values().items() if key.field.startswith(MODE)}
+        values = self._values().items()
+        return {key: mode for key, mode in values if key.field.startswith(MODE) and not key.scope}

@@ -1,13 +1,16 @@
 """The policies in force of one broker as JSON: a gateway serves them, processes of clients apply them."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
-from sluicegate.model import LEVELS, PolicyLayer, PolicySet, Setting, Source, version_text
+from sluicegate.model import EVERYBODY, LEVELS, PolicyLayer, PolicySet, Scope, Setting, Source, version_text
 from sluicegate.store.policy_store import Key, flattened, grouped
 
 _Text: TypeAlias = Annotated[str, Field(max_length=4_096)]
@@ -31,13 +34,22 @@ class ServedSetting(BaseModel):
     source: Literal["default", "file", "store"]
     location: _Text
     locked: StrictBool
+    scope: Mapping[Literal["principals", "clients", "groups"], tuple[_Text, ...]] = MappingProxyType({})
+    """As `for` of the file; empty for everybody."""
+
+    @property
+    def whose(self) -> Scope:
+        """Whose operations it is for."""
+        named = self.scope
+        return Scope(named.get("principals", ()), named.get("clients", ()), named.get("groups", ()))
 
     @classmethod
-    def of(cls, key: Key, setting: Setting) -> Self:
+    def of(cls, key: Key, setting: Setting, scope: Scope) -> Self:
         """A setting of a layer."""
         return cls.model_validate(
             {
                 **key._asdict(),
+                "scope": scope.as_json(),
                 "level": key.level.label,
                 "value": setting.value,
                 "source": setting.source.label,
@@ -76,7 +88,11 @@ class ServedPolicies(BaseModel):
             exempt_principals=tuple(sorted(policies.exempt_principals)),
             exempt_policies=tuple(sorted(policies.exempt_policies)),
             entry=config.model_dump(mode="json", include=set(config.client_keys)),
-            settings=tuple(ServedSetting.of(key, setting) for key, setting in flattened(policies.layers)),
+            settings=tuple(
+                ServedSetting.of(key, setting, layer.scope)
+                for layer in policies.layers
+                for key, setting in flattened((layer,))
+            ),
         )
 
     def policy_set(self, fields: PolicyFields) -> PolicySet:
@@ -107,12 +123,23 @@ class ServedPolicies(BaseModel):
         return model.model_validate({**_UNREACHED, **known, "name": self.broker, "system": self.system})
 
     def _layers(self, source: Source, fields: PolicyFields) -> Iterable[PolicyLayer]:
-        return grouped(self._settings(source, fields))
+        yield from grouped(self._settings(source, fields, EVERYBODY))
+        # Of two scopes that are equally specific the later one counts: they stay in their order.
+        for scope, settings in groupby(self.settings, lambda each: each.whose):
+            if scope:
+                layers = grouped(self._settings(source, fields, scope, settings))
+                yield from (replace(layer, scope=scope) for layer in layers)
 
-    def _settings(self, source: Source, fields: PolicyFields) -> Iterator[tuple[Key, Setting]]:
+    def _settings(
+        self,
+        source: Source,
+        fields: PolicyFields,
+        scope: Scope,
+        settings: Iterable[ServedSetting] | None = None,
+    ) -> Iterator[tuple[Key, Setting]]:
         known = frozenset(fields.settings)
-        for each in self.settings:
-            if each.source == source.label and each.field in known:
+        for each in self.settings if settings is None else settings:
+            if each.source == source.label and each.field in known and each.whose == scope:
                 value = fields.parse(each.field, each.value)
                 key = Key(LEVELS[each.level], each.name, each.field, each.broker)
                 yield key, Setting(value, source, each.location, each.locked)

@@ -101,7 +101,7 @@ class LocalCopy:
 
 def _settings(layers: Sequence[PolicyLayer]) -> Iterator[list[object]]:
     """Flatten layers into rows: level, name, broker, whether it is a ceiling, field, value, location."""
-    for (level, name, field, broker), setting in flattened(layers):
+    for (level, name, field, broker, _), setting in flattened(layers):
         row = [level.label, name, broker, field.startswith(CEILING), field.removeprefix(CEILING)]
         yield [*row, setting.value, setting.location]
 

@@ -43,14 +43,17 @@ class Key(NamedTuple):
     field: str
     broker: str = ""
     """Name of the broker's entry; empty for all entries."""
+    scope: str = ""
+    """Whose operations it is for, as text; empty for everybody. Only a file sets policies for some."""
 
     @property
     def target(self) -> str:
         """What the setting is for, as text: `topic orders.eu of broker main`."""
+        whose = f" for {self.scope}" if self.scope else ""
         if self.level is Level.BROKER:
-            return f"broker {self.broker}".rstrip()
+            return f"broker {self.broker}".rstrip() + whose
         where = f"{self.level.label} {self.name}"
-        return f"{where} of broker {self.broker}" if self.broker else where
+        return (f"{where} of broker {self.broker}" if self.broker else where) + whose
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +197,14 @@ def flattened(layers: Iterable[PolicyLayer]) -> Iterator[tuple[Key, Setting]]:
     for layer in layers:
         for prefix, settings in (("", layer.settings), (CEILING, layer.ceilings)):
             for field, setting in settings.items():
-                yield Key(layer.level, layer.name, f"{prefix}{field}", layer.broker), setting
+                key = Key(layer.level, layer.name, f"{prefix}{field}", layer.broker, str(layer.scope))
+                yield key, setting
 
 
 def grouped(settings: Iterable[tuple[Key, Setting]]) -> tuple[PolicyLayer, ...]:
-    """The inverse of `flattened`; layers and their fields are sorted."""
+    """The inverse of `flattened` for policies without a scope; layers and their fields are sorted."""
     by_target: dict[tuple[Level, str, str], tuple[dict[str, Setting], dict[str, Setting]]] = {}
-    for (level, name, field, broker), setting in sorted(settings, key=lambda each: each[0].field):
+    for (level, name, field, broker, _), setting in sorted(settings, key=lambda each: each[0].field):
         parts = by_target.setdefault((level, name, broker), ({}, {}))
         parts[field.startswith(CEILING)][field.removeprefix(CEILING)] = setting
     return tuple(

@@ -11,8 +11,8 @@ from sluicegate.store.policy_store import Author, Change, Key, Revision, Row
 
 def setting_key(key: Key) -> str:
     """The key of one setting, below the prefix of all settings."""
-    level, name, field, broker = key
-    return "/".join(["set", level.label, *(quote(part, safe="") for part in (name, field, broker))])
+    parts = (key.name, key.field, key.broker)
+    return "/".join(["set", key.level.label, *(quote(part, safe="") for part in parts)])
 
 
 def encoded_row(row: Row) -> bytes:
@@ -70,11 +70,13 @@ def _value(value: object) -> PolicyValue | None:
 
 
 def _key_json(key: Key) -> dict[str, object]:
-    return {**key._asdict(), "level": key.level.label}
+    scope = {"scope": key.scope} if key.scope else {}
+    return {"level": key.level.label, "name": key.name, "field": key.field, "broker": key.broker, **scope}
 
 
 def _key(fields: Mapping[str, object]) -> Key:
-    return Key(_level(fields), str(fields.get("name", "")), _field(fields), str(fields.get("broker", "")))
+    name, broker, scope = (str(fields.get(part, "")) for part in ("name", "broker", "scope"))
+    return Key(_level(fields), name, _field(fields), broker, scope)
 
 
 def _dumps(fields: Mapping[str, Any]) -> bytes:

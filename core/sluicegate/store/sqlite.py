@@ -27,6 +27,8 @@ _DAMAGED = "restore it from a backup, or move it away: the file's policies remai
 _KEPT_CHANGES = 10_000
 _NO_BOUND = 2**62
 _KEY = "level = ? AND name = ? AND field = ? AND broker = ?"
+_PARTS = 4
+"""Parts of a key that the table has: the store sets nothing for a scope."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS setting (
   level INTEGER NOT NULL, name TEXT NOT NULL, field TEXT NOT NULL, broker TEXT NOT NULL, value TEXT NOT NULL,
@@ -147,16 +149,17 @@ def _version(connection: sqlite3.Connection) -> int:
 
 def _value(connection: sqlite3.Connection, key: Key) -> PolicyValue | None:
     query = f"SELECT value FROM setting WHERE {_KEY}"  # noqa: S608 - a constant
-    row = connection.execute(query, key).fetchone()
+    row = connection.execute(query, key[:_PARTS]).fetchone()
     value: PolicyValue | None = None if row is None else json.loads(row[0])
     return value
 
 
 def _apply(connection: sqlite3.Connection, change: Change, version: int) -> None:
     if change.new is None:
-        connection.execute(f"DELETE FROM setting WHERE {_KEY}", change.key)  # noqa: S608 - a constant
+        statement = f"DELETE FROM setting WHERE {_KEY}"  # noqa: S608 - a constant
+        connection.execute(statement, change.key[:_PARTS])
     else:
-        row = (*change.key, json.dumps(change.new), version)
+        row = (*change.key[:_PARTS], json.dumps(change.new), version)
         connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?, ?, ?, ?, ?)", row)
 
 
