@@ -40,6 +40,8 @@ class Scenario:
     """The policies that it shows; it does not apply to a door to which one of them does not."""
     policies: Mapping[str, Any] = field(default_factory=dict)
     """Of its topic, as in the policy file."""
+    scopes: Sequence[Mapping[str, Any]] = ()
+    """Of its topic for some clients alone: further entries, each with `for`."""
     broker: Mapping[str, Any] = field(default_factory=dict)
     """Of the whole broker, as in the policy file; the scenario then gets a gateway of its own."""
     entry: Mapping[str, Any] = field(default_factory=dict)

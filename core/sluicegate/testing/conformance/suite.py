@@ -85,9 +85,13 @@ class Conformance:
     def _setup(self, door: str, scenarios: list[Scenario], topics: dict[str, str], name: str) -> Setup:
         directory = self._directory / slug(f"{door} {name}")
         directory.mkdir()
-        policies: dict[str, Any] = {
-            "topics": [{"name": topics[each.name], **each.policies} for each in scenarios if each.policies]
-        }
+        of_topics = [
+            {"name": topics[each.name], **settings}
+            for each in scenarios
+            for settings in (each.policies, *each.scopes)
+            if settings
+        ]
+        policies: dict[str, Any] = {"topics": of_topics}
         entry: dict[str, Any] = {}
         for each in scenarios:
             policies.setdefault("broker", {}).update(each.broker)

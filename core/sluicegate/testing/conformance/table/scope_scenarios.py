@@ -1,4 +1,4 @@
-"""To whom policies apply: levels, exempt principals, and what is only observed."""
+"""To whom policies apply: levels, scopes, exempt principals, and what is only observed."""
 
 from typing import Final
 
@@ -22,6 +22,36 @@ SCOPES: Final = (
         ],
         decisions=[("reject", _SIZE), ("reject", _PRODUCERS)],
         counts={"published": 1, "rejected": 2},
+    ),
+    Scenario(
+        name="a scope of clients has a count of its own",
+        shows=[_PRODUCERS],
+        policies={_PRODUCERS: 2},
+        scopes=[{"for": {"clients": ["batch-*"]}, _PRODUCERS: 1}],
+        steps=[
+            Publish(who="batch-1"),
+            Publish(who="batch-2", refused=_PRODUCERS),
+            Publish(who="a"),
+            Publish(who="b"),
+            Publish(who="c", refused=_PRODUCERS),
+        ],
+        decisions=[("reject", _PRODUCERS)] * 2,
+        counts={"producers": 3, "published": 3, "rejected": 2},
+        needs=frozenset({Ability.CLIENT_ID}),
+    ),
+    Scenario(
+        name="a scope of principals, which shares what it does not set",
+        shows=[_PRODUCERS, _SIZE],
+        policies={_PRODUCERS: 1, _SIZE: "1KiB"},
+        scopes=[{"for": {"principals": ["batch-*"]}, _SIZE: "2KiB"}],
+        steps=[
+            Publish(who="a", principal="batch-1", size=2 * _KIB),
+            Publish(who="a", size=2 * _KIB + 1, refused=_SIZE),
+            Publish(who="b", principal="somebody", refused=_PRODUCERS),
+        ],
+        decisions=[("reject", _SIZE), ("reject", _PRODUCERS)],
+        counts={"producers": 1, "published": 1, "rejected": 2},
+        needs=frozenset({Ability.PRINCIPAL}),
     ),
     Scenario(
         name="observed only",
