@@ -106,10 +106,18 @@ class Producing:
         is_short = head.end - head.start <= SHORT_BYTES and self.reading.measuring.slice.left > 0
         if is_short and not self._shared.policed.inspects and not self._shared.client_gaps.by_client:
             request = scan_plain(frame, head) or at_once(scan_slices(frame, head))
-            if len(request.topics) <= TOPICS_PER_SLICE and self.reading.read_at_once(request.topics):
+            topics = request.topics
+            is_few = len(topics) <= TOPICS_PER_SLICE
+            if is_few and (not self._may_be_read(topics) or self.reading.read_at_once(topics)):
                 return self._decide_at_once(request, now_ns)
             return lambda turn: self._decide_all(turn, request)
         return lambda turn: self._slices(turn, frame, head)
+
+    def _may_be_read(self, topics: Sequence[ProduceTopic]) -> bool:
+        """Whether a policy reads messages of these topics, as far as their gates are compiled yet."""
+        gates = self._shared.gates
+        live = gates.exempt if self._connection.exempt else gates.live
+        return any((gate := live.get(topic.name)) is None or gate.reads for topic in topics)
 
     def _decide_at_once(self, request: ProduceRequest, now_ns: int) -> Pass | Later[Decided]:
         """Decide a short request for a few topics, unchanged."""
