@@ -40,11 +40,18 @@ def measured(directory: Path, run: Run, cuts: Cuts) -> dict[str, list[str]]:
     return {name: sorted(json.dumps(row, sort_keys=True) for row in rows) for name, rows in rows_of.items()}
 
 
+@pytest.fixture(scope="module")
+def whole(written: tuple[Path, Run]) -> dict[str, list[str]]:
+    return measured(*written, {})
+
+
 @pytest.mark.parametrize("length_us", [3_000_001, 11_700_000])
-def test_slices_of_any_length_give_the_same(written: tuple[Path, Run], length_us: int) -> None:
+def test_slices_of_any_length_give_the_same(
+    written: tuple[Path, Run], whole: dict[str, list[str]], length_us: int
+) -> None:
     directory, run = written
     lengths: Cuts = {(trial.system, trial.door, trial.topic): length_us for trial in run.trials}
-    whole, sliced = measured(directory, run, {}), measured(directory, run, lengths)
+    sliced = measured(directory, run, lengths)
     assert sliced.keys() == whole.keys()
     for name, rows in whole.items():
         # Of so many rows a difference is told by some.
