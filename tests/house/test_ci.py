@@ -87,6 +87,7 @@ _ALL = (
     "node",
     "etcd",
     "promtool",
+    "redis-server",
     "mosquitto_pub",
 )
 _BUILDING = ["make jars franz-go grpc-go pulsar-go .venv/bin/tox --jobs=4 --output-sync=target"]
@@ -106,7 +107,7 @@ def test_on_a_bare_machine_all_is_installed_before_anything_runs(tmp_path: Path)
     assert done.returncode == 0, done.stdout
     wanted = without_haproxy(
         "make default-jdk-headless maven haproxy chromium curl nghttp2-client nodejs etcd-server prometheus "
-        "mosquitto mosquitto-clients python3-venv"
+        "redis-server mosquitto mosquitto-clients python3-venv"
     )
     *before, _, _, _ = calls = machine.calls("apt-get", "make")
     assert before == ["apt-get update -qq", f"{_INSTALL} {wanted}", *_BUILDING]
