@@ -19,6 +19,7 @@ from tests.kafka.real.support.families import (
 )
 from tests.kafka.real.support.gate import Gate, Policies
 from tests.kafka.real.support.java import why_unavailable
+from tests.kafka.real.support.transports import Transports
 from tests.real.certificates import Authority
 from tests.real.java import why_no_compiler
 from tests.real.needs import mark, need
@@ -31,6 +32,7 @@ Join = Callable[..., Member]
 _HERE = Path(__file__).parent
 _USERS = ("alice", "bob", "carol", "dave")
 _brokers: list[KafkaBroker] = []
+_transports: list[Transports] = []
 _topic_numbers = count(1)
 _gate_numbers = count(1)
 
@@ -55,6 +57,23 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             if broker.running:
                 report.sections.append((f"kafka node {broker.node_id}", broker.log_tail()))
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Let nothing that a test's client libraries leave open reach a later test."""
+    yield
+    for transports in _transports:
+        transports.close_behind_loops()
+
+
+@pytest.fixture(scope="package", autouse=True)
+def transports() -> Iterator[None]:
+    """Note what event loops connect."""
+    with pytest.MonkeyPatch.context() as patch:
+        _transports.append(Transports(patch))
+        yield
+    _transports.clear()
 
 
 @pytest.fixture(scope="package")
