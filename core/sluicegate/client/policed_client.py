@@ -10,7 +10,16 @@ from sluicegate.client.refused import RefusedError, held_too_long
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.gates import GateCache
 from sluicegate.engine.wait_queue import Hold
-from sluicegate.model import UNCHANGED, Action, Decision, HeaderChange, Operation, OperationKind, PolicySet
+from sluicegate.model import (
+    UNCHANGED,
+    Action,
+    Decision,
+    EffectivePolicies,
+    HeaderChange,
+    Operation,
+    OperationKind,
+    PolicySet,
+)
 from sluicegate.sessions.admission import Admission, taking
 from sluicegate.sessions.listings import Listings
 from sluicegate.sessions.work import Turn, Until, Work
@@ -73,6 +82,10 @@ class PolicedClient:
     def gate(self, topic: str, now_ns: int) -> Gate:
         """The gate of a topic."""
         return self.engine.gates.get(topic, self.exempt, now_ns)
+
+    def policies(self, topic: str, now_ns: int, subscription: str = "") -> EffectivePolicies:
+        """The policies of a topic that hold for this client."""
+        return self.gate(topic, now_ns).policies_for(self.principal, self._name, subscription)
 
     def operation(self, kind: OperationKind, topic: str, subscription: str = "") -> Operation:
         """An operation of this client."""

@@ -51,7 +51,7 @@ class Receiver:
     def counts_unacked(self, now_ns: int) -> bool:
         """Whether the topic limits the unacknowledged messages of a consumer."""
         with self._engine.lock:
-            policies = self._client.gate(self.topic, now_ns).policies
+            policies = self._client.policies(self.topic, now_ns, self._op.subscription)
         return policies.number("max_unacked_messages_per_consumer") > 0
 
     def acknowledged(self, messages: int, now_ns: int) -> None:

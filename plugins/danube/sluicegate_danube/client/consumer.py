@@ -80,7 +80,7 @@ class Consumer(danube.Consumer):  # type: ignore[misc]  # danube-client has no t
         """Name limits that drop at a gateway, which knows how a topic is dispatched."""
         policed = self.policed
         with policed.engine.lock:
-            policies = policed.gate(self._topic_name, monotonic_ns()).policies
+            policies = policed.policies(self._topic_name, monotonic_ns(), self._subscription)
             for option in _DROPS:
                 if policies.text(option, "") == "drop":
                     policed.leave(option, _WHY_WAITING)

@@ -35,7 +35,7 @@ class TableView(tableview.TableView):  # type: ignore[misc]  # pulsar-client has
         self.__dict__.update(vars(original))
         self._policed = policed
         with policed.engine.lock:
-            policies = policed.gate(topic, monotonic_ns()).policies
+            policies = policed.policies(topic, monotonic_ns())
             for field in _OF_DISPATCH:
                 if policies.number(field) > 0:
                     policed.leave(field, _WHY)
