@@ -6,7 +6,7 @@ from time import monotonic_ns
 from typing import TypeVar
 
 from sluicegate.client.policed_client import Engine
-from sluicegate.sessions.work import Ask, Running, Turn, Until, Work
+from sluicegate.sessions.work import Running, Turn, Until, Work
 
 Result = TypeVar("Result")
 
@@ -42,7 +42,6 @@ def require_loop(own: asyncio.AbstractEventLoop) -> None:
 
 async def _awaited(running: Running[Result]) -> None:
     waits = running.waits
-    if isinstance(waits, Ask):
-        return  # for the subscriptions of the broker, which nobody lists here
+    # A question for the broker's subscriptions has no answer in a client: the work goes on at once.
     at_ns = waits.at_ns if isinstance(waits, Until) else 0
     await asyncio.sleep(max(0, at_ns - monotonic_ns()) / 1e9)

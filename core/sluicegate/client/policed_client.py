@@ -116,9 +116,8 @@ class PolicedClient:
         def gate(now_ns: int) -> Gate:
             current = self.gate(topic, now_ns)
             if create is not None and current.asks(OperationKind.CREATE_SUBSCRIPTION):
-                current.state.subscriptions_known = (
-                    True  # nobody lists the broker's: those count that it makes
-                )
+                # A client cannot list the broker's subscriptions, so it counts its process's own.
+                current.state.subscriptions_known = True
             return current
 
         hold = Hold(self._patience_of(turn))

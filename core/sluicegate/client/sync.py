@@ -6,7 +6,7 @@ from time import monotonic_ns
 from typing import TypeVar
 
 from sluicegate.client.policed_client import Engine
-from sluicegate.sessions.work import Ask, Running, Turn, Until, Work
+from sluicegate.sessions.work import Running, Turn, Until, Work
 
 Result = TypeVar("Result")
 
@@ -37,8 +37,7 @@ def finish(engine: Engine, work: Callable[[Turn], Work[Result]], closed: Event) 
 
 def _awaited(running: Running[Result], closed: Event) -> None:
     waits = running.waits
-    if isinstance(waits, Ask):
-        return  # for the subscriptions of the broker, which nobody lists here
+    # A question for the broker's subscriptions has no answer in a client: the work goes on at once.
     at_ns = waits.at_ns if isinstance(waits, Until) else 0
     if closed.wait(max(0, at_ns - monotonic_ns()) / 1e9):
         raise ClosedError
