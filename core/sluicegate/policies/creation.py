@@ -17,6 +17,8 @@ from sluicegate.policies.stopping import rejected
 
 ALLOWED = "allow_topic_creation"
 PARTITIONS = "max_partitions"
+CREATION = (ALLOWED, PARTITIONS)
+"""All of them."""
 
 
 class CreationPolicies(PolicyModel):
@@ -39,7 +41,7 @@ def sluicegate_policy_model() -> type[PolicyModel]:
 
 
 @hookimpl
-@only_with((ALLOWED, PARTITIONS))
+@only_with(CREATION)
 def sluicegate_policy_checks(
     topic: TopicName, policies: EffectivePolicies, context: TopicState
 ) -> Sequence[Check]:

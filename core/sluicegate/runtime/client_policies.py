@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sluicegate.model import PolicySet, Setting
+from sluicegate.policies.creation import ALLOWED, CREATION
 
 _BROKERS = ("adaptive_publish_throttling", "storage_")
 """What the fields begin with that follow the state of the broker."""
@@ -16,8 +17,6 @@ _WHY_SCHEMA = "the client's library does not say by which schema a message is wr
 _CHAOS_ON_WIRE = ("chaos_kill", "chaos_corrupt")
 """Faults that `sluicegate.chaos` injects into connections."""
 _WHY_CHAOS_ON_WIRE = "the client's library owns the connection and its responses"
-_MAY_CREATE = "allow_topic_creation"
-_CREATION = (_MAY_CREATE, "max_partitions")
 _WHY_CREATION = "the clients that create topics are not wrapped"
 _WHY_UNKNOWN = "no plugin of this process declares it"
 
@@ -42,7 +41,7 @@ def for_client(
     reasons = dict.fromkeys(unknown, _WHY_UNKNOWN)
     for layer in policies.layers:
         for field, setting in layer.settings.items():
-            if not setting.value and field != _MAY_CREATE:
+            if not setting.value and field != ALLOWED:
                 continue
             if field.startswith(_BROKERS):
                 reasons[field] = _WHY_BROKERS
@@ -52,7 +51,7 @@ def for_client(
                 reasons[field] = _WHY_CHAOS_ON_WIRE
             elif capabilities.get(field) == "not applicable":
                 reasons[field] = f"not applicable to {system}"
-            elif field in _CREATION:
+            elif field in CREATION:
                 reasons[field] = _WHY_CREATION
     never = (*_BROKERS, *_CHAOS_ON_WIRE)
     left_out = never if system == _NAMED_IN_MESSAGES else (*never, _SCHEMA)

@@ -19,6 +19,7 @@ from sluicegate.engine.scoping import Scoping, scoped_gate
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, Scope, TopicName
+from sluicegate.policies.creation import CREATION
 from sluicegate.runtime.plugins import Plugins
 from sluicegate.runtime.rollout_counts import RolloutCounts
 from sluicegate.runtime.slow_calls import SLOW_MS, SlowCalls
@@ -29,8 +30,7 @@ _LAST_GOOD = "sluicegate: last good checks"
 """Key in a topic's plugin data."""
 _LAST_RULES = "sluicegate: last good delay rules"
 """Key in a topic's plugin data."""
-_ON_CREATION = frozenset({"allow_topic_creation", "max_partitions"})
-"""The fields of the product's own policies on creating topics."""
+_ON_CREATION = frozenset(CREATION)
 
 Kept = TypeVar("Kept")
 
