@@ -190,16 +190,12 @@ class Repeated:
             operation.largest = largest
             operation.reliable = form.reliable
             if gate.reads:
-                if length > SHORT_BYTES:
+                if length > SHORT_BYTES or not self._read(data, stop - len(_NO_TAGS)):
                     break
-                start = stop - len(_NO_TAGS) - batch - _BATCH_START
-                contents = self._reading.few(data, ((start, stop - len(_NO_TAGS)),), messages, gate.reads)
-                if contents is None:
-                    break
-                operation.contents, operation.unreadable = contents
-            decision = gate.publish(operation, now_ns)
-            if operation.contents:
+                decision = gate.publish(operation, now_ns)
                 operation.contents = ()
+            else:
+                decision = gate.publish(operation, now_ns)
             if decision is not None and (decision := allowed(decision)) is not None:
                 self.decision = decision
                 break
@@ -208,6 +204,17 @@ class Repeated:
                 owed.append(number if glance is None else (number, glance))
             at = stop
         return at
+
+    def _read(self, data: bytes, end: int) -> bool:
+        """Read the messages of a request for its policies; False if that takes the slow path.
+
+        :param end: where its batch ends.
+        """
+        operation, reads = self._attached.operation, self._attached.gate.reads
+        contents = self._reading.few(data, ((end - operation.bytes, end),), operation.messages, reads)
+        if contents is not None:
+            operation.contents, operation.unreadable = contents
+        return contents is not None
 
 
 def is_repeatable(request: ProduceRequest) -> bool:
