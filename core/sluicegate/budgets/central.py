@@ -30,7 +30,7 @@ class _Share:
     burst: float
     want: float = 0
     leased: float = 0
-    since_us: int = 0
+    asked_us: int = 0
     """Time of its last request."""
 
 
@@ -68,7 +68,7 @@ class CentralBucket:
         now_us = max(now_us, self._updated_us)  # a clock that was set back
         self._refill(now_us)
         share = self._shares.setdefault(holder, _Share(limit.rate, limit.burst))
-        share.rate, share.burst, share.want, share.since_us = limit.rate, limit.burst, want, now_us
+        share.rate, share.burst, share.want, share.asked_us = limit.rate, limit.burst, want, now_us
         kept = min(request.kept, share.leased)
         share.leased = 0
         self._follow_limits()
@@ -101,9 +101,9 @@ class CentralBucket:
     def _refill(self, now_us: int) -> None:
         """Refill for the time since the last request, step by step to the end of each lease."""
         ended = sorted(
-            (share.since_us + self._lease_us, name)
+            (share.asked_us + self._lease_us, name)
             for name, share in self._shares.items()
-            if share.since_us + self._lease_us <= now_us
+            if share.asked_us + self._lease_us <= now_us
         )
         for end_us, name in ended:
             self._fill(end_us)

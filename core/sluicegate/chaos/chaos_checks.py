@@ -55,7 +55,7 @@ def checks_of(topic: TopicName, policies: EffectivePolicies, state: TopicState) 
     They count as `Stage.COUNT`, as exempt principals are spared.
     """
     context, until = state.context, policies.text(UNTIL, "")
-    if context is None or not until:  # without a gateway nobody's client is tested
+    if context is None or not until:  # without a gateway there is no client to test
         return []
     wall_ms, end_ms = context.wall_ms, time_of(until) * 1000
     if wall_ms() >= end_ms:

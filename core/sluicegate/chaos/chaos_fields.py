@@ -81,8 +81,8 @@ class ChaosPolicies(PolicyModel):
     chaos_refusal: Percent | None = None
     """Publishes that are refused, as by a limit with `on_limit: reject`."""
     chaos_drop: Percent | None = None
-    """Publishes and deliveries that are lost without a word. Only those that nobody was promised: publishes
-    with acks=0, deliveries of topics that keep nothing; all others pass."""
+    """Publishes and deliveries that are discarded without an error. Only messages without a delivery
+    guarantee are: publishes with acks=0, and deliveries of topics that store nothing; all others pass."""
     chaos_kill: Percent | None = None
     """Publishes and deliveries at which the client's connection is closed; they go no further."""
     chaos_corrupt: Percent | None = None

@@ -65,7 +65,7 @@ class PolicyModel(Strict):
     parameters: ClassVar[frozenset[str]] = frozenset()
     """Fields that only shape other policies (`burst_seconds`): no `mode`, no ceiling."""
     whole_topic: ClassVar[frozenset[str]] = frozenset()
-    """Policies that apply to a whole topic, whoever uses it: they can have neither a canary nor a scope."""
+    """Policies that apply to all users of a topic: they cannot have a canary or a scope."""
     unscoped: ClassVar[frozenset[str]] = frozenset()
     """Further fields that cannot have a scope, besides `whole_topic` and `broker_only`: sessions go by them
     before they know whose operation it is."""

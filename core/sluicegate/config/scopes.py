@@ -27,7 +27,7 @@ class ScopeNames(Strict):
     def _names_somebody(self) -> Self:
         for kind, names in self:
             if names is not None and not names:
-                raise refuse(f"'{kind}' is empty, so the policies are for nobody", "name some, or remove it")
+                raise refuse(f"'{kind}' is empty, so it matches nobody", "name some, or remove it")
         if not self.scope:
             raise refuse("'for' names nobody", "write principals, clients or groups below it")
         return self

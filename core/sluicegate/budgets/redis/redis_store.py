@@ -49,7 +49,7 @@ class RedisBudgetStore:
         """When the store began, as far as this holder knows; empty before it has asked."""
 
     async def begin(self) -> None:
-        """Ask the store when it began: a limit that nobody has used is as full as it can be since then."""
+        """Ask the store when it began: then each limit was empty, and an unused one has refilled since."""
         async with self._answering():
             (self._since,) = await self._called(self._asks_since())
 
