@@ -127,15 +127,21 @@ def test_variables_of_this_command_override_the_file_and_not_the_gateway(
     assert "7B" in result.stdout
 
 
-def test_a_successor_is_asked_in_its_turn(gateway: Gateway) -> None:
-    successor = Gateway(gateway.directory, gateway.upstream, gateway.port)
-    successor.errors = gateway.directory / "errors-of-successor.txt"
+def test_a_successor_is_asked_in_its_turn(upstream: int, tmp_path: Path) -> None:
+    gateway, successor = (Gateway(tmp_path, upstream, closed_port()) for _ in range(2))
+    gateway.plugins += ", tests.gateway.late_look"
+    gateway.write("100")
+    successor.port = gateway.port
+    successor.errors = tmp_path / "errors-of-successor.txt"
+    gateway.start()
+    successor.write("100")
     successor.start("--take-over")
     try:
         assert gateway.process.wait(LONG_S) == 0
-        assert f"(process {successor.process.pid})" in origin(explain(gateway, "orders"))
+        assert f"(process {successor.process.pid})" in origin(explain(successor, "orders"))
     finally:
         successor.stop()
+        gateway.stop()
 
 
 def test_a_broker_that_there_is_not_is_told_in_the_same_words(gateway: Gateway) -> None:

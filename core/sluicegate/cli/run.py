@@ -145,7 +145,8 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     except WorkerFailedError as error:
         return _refused(error)
     finally:
-        note.remove()
+        if not succession.is_replaced:  # otherwise it is the successor's by now, or about to be
+            note.remove()
         succession.close()  # another gateway may use the state_dir while this one drains
         if succession.is_replaced:
             await admin.stop()  # the successor's endpoint serves now
