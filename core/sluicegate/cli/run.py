@@ -68,6 +68,7 @@ def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
 
     from sluicegate.net.limits import raise_descriptor_limit
     from sluicegate.runtime import logs
+    from sluicegate.runtime.unraisable import log_unraisable
 
     raise_descriptor_limit()
     settings = opened.loaded.config.log
@@ -79,6 +80,7 @@ def run(file: str, drain_timeout: float | None, take_over: bool) -> None:
     )
     for warning in warnings:
         log.warning("%s", warning.in_a_line())
+    log_unraisable()
     sys.exit(uvloop.run(_serve(file, opened, drain_timeout, take_over=take_over)))
 
 
@@ -112,7 +114,6 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     from sluicegate.net.listening.succession import Succession
     from sluicegate.processes.child import WorkerFailedError
     from sluicegate.runtime.plugins import PluginError
-    from sluicegate.runtime.unraisable import log_unraisable
     from sluicegate.store import StoreError
 
     succession = None
@@ -127,7 +128,6 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     is_admin_late = succession.replaces_supervisor  # until this gateway is ready, the previous one answers
     if not is_admin_late:
         admin.start()
-    log_unraisable()
     successor = Successor()
     tls = opened.loaded.config.admin.tls
     stopping = _obey_signals(supervisor, admin, successor)
@@ -145,8 +145,8 @@ async def _serve(file: str, opened: Opened, drain_s: float | None, *, take_over:
     except WorkerFailedError as error:
         return _refused(error)
     finally:
-        if not succession.is_replaced:  # otherwise it is the successor's by now, or about to be
-            note.remove()
+        if not succession.is_replaced:
+            note.remove()  # otherwise it is the successor's
         succession.close()  # another gateway may use the state_dir while this one drains
         if succession.is_replaced:
             await admin.stop()  # the successor's endpoint serves now
