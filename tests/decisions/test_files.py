@@ -499,19 +499,41 @@ def test_columns_that_an_older_file_lacks_are_null(tmp_path: Path, monkeypatch: 
     target = compact(spool_of(tmp_path, 2).path)
     assert target is not None
     pq.write_table(pq.ParquetFile(target).read().drop_columns(["other_reasons"]), target)
-    with pytest.raises(DecisionLogError, match="lacks columns of its schema version 1: other_reasons"):
+    with pytest.raises(DecisionLogError, match="lacks columns of its schema version 2: other_reasons"):
         read_decisions(tmp_path)
 
-    grown = (*COLUMNS[:-1], replace(COLUMNS[-1], since=2))
+    grown = [replace(column, since=3) if column.name == "other_reasons" else column for column in COLUMNS]
     monkeypatch.setattr("sluicegate.decisions.reading.COLUMNS", grown)
     table = read_decisions(tmp_path)
     assert table.num_rows == 2
     assert table.column("other_reasons").null_count == 2
 
 
+def test_files_of_version_1_have_no_host(tmp_path: Path) -> None:
+    target = compact(spool_of(tmp_path, 2).path)
+    assert target is not None
+    table = pq.ParquetFile(target).read().drop_columns(["host", "worker"])
+    pq.write_table(table.replace_schema_metadata({VERSION_KEY: b"1"}), target)
+
+    table = read_decisions(tmp_path)
+    assert table.num_rows == 2
+    assert table.column("host").null_count == table.column("worker").null_count == 2
+
+
+def test_files_tell_host_and_worker(tmp_path: Path, gate: FakeGate, open_log: OpenLog) -> None:
+    for worker in range(2):
+        log = open_log(tmp_path, host=f"gw-{worker}", worker=worker)
+        log.decided(gate, publish(), rejection(), 0)
+        log.close()
+
+    table = read_decisions(tmp_path).select(["host", "worker"]).to_pylist()
+    assert sorted(row["host"] for row in table) == ["gw-0", "gw-1"]
+    assert all(row["host"] == f"gw-{row['worker']}" for row in table)
+
+
 def test_a_spool_of_a_later_version_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
     path = spool_of(tmp_path, 2).path
-    path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":99', 1))
+    path.write_bytes(path.read_bytes().replace(b'"version":2', b'"version":99', 1))
 
     with pytest.raises(DecisionLogError, match=r"x\.jsonl' has decision schema version 99"):
         read_decisions(tmp_path)

@@ -1,6 +1,7 @@
 """What is decided arrives in the files, as a row or in a window, and every decision is accounted for."""
 
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -56,6 +57,8 @@ def test_a_rejection_becomes_a_row_with_everything_known_about_it(
         "system": "kafka",
         "door": "proxy",
         "gateway": "main",
+        "host": socket.gethostname(),
+        "worker": 0,
         "principal": "User:anna",
         "client": "app@10.0.0.7:5000",
         "namespace": "orders",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sluicegate.model import OperationKind
 
-VERSION = 1
+VERSION = 2
 
 WINDOW_MS = 100
 """Length of the windows that aggregate allows (`detail: summary`), in ms."""
@@ -101,4 +101,6 @@ COLUMNS = (
         "list<item: struct<policy: string, level: string, reason: string, current: double, limit: double>>",
         "further reasons of the same decision, null if none",
     ),
+    Column("host", _TEXT, "name of the host that the gateway ran on; null in files of version 1", since=2),
+    Column("worker", "int32", "index of the worker, from 0; null in files of version 1", since=2),
 )

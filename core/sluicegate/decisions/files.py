@@ -51,7 +51,7 @@ class LogFiles:
     def __init__(
         self,
         directory: Path,
-        constants: Mapping[str, str],
+        constants: Mapping[str, str | int],
         name: str,
         retention: Retention,
         *,
@@ -63,7 +63,7 @@ class LogFiles:
         """The id tables for the next line; each spool starts with empty ones."""
         self._directory = directory
         self._constants = constants
-        self._folder = partition(directory, constants["run"], constants["system"])
+        self._folder = partition(directory, str(constants["run"]), str(constants["system"]))
         self._names = (f"part-{name}-{number:05d}" for number in itertools.count(1))
         self._retention = retention
         self._spool: Spool | None = None

@@ -8,6 +8,7 @@ decided = emitted + dropped + queued.
 """
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -94,6 +95,8 @@ class DecisionLog:
     :param monotonic: the clock of `now_ns`.
     :param journal: records refusals, for `sluicegate explain ID`.
     :param door: where the decisions are made: proxy, interceptor or client.
+    :param host: name of the host; by default its own.
+    :param worker: index of the worker that decides, from 0.
     :param run: name of the run; by default start time and id prefix.
     :param retention: rotation and retention of files.
     :param compacting: whether a thread of this process compacts files; otherwise another process does so.
@@ -116,6 +119,8 @@ class DecisionLog:
         monotonic: Callable[[], int] = time.monotonic_ns,
         journal: RefusalJournal | None = None,
         door: str = "proxy",
+        host: str = "",
+        worker: int = 0,
         run: str | None = None,
         retention: Retention | None = None,
         compacting: bool = True,
@@ -127,7 +132,14 @@ class DecisionLog:
         self._queue = RowQueue(max_rows_queued)
         self._emitted = self._lost = self._hook_errors = self._journal_errors = 0  # by the writer thread
         self._windows = AllowWindows()
-        self._constants = {"run": self.run, "system": system, "door": door, "gateway": gateway}
+        self._constants: dict[str, str | int] = {
+            "run": self.run,
+            "system": system,
+            "door": door,
+            "gateway": gateway,
+            "host": host or socket.gethostname(),
+            "worker": worker,
+        }
         self._files: LogFiles | None = None
         if directory is not None:
             name = f"{gateway}-{self.ids.prefix}"

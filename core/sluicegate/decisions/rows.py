@@ -80,7 +80,7 @@ def of_windows(windows: Sequence[Window], wall_offset_ns: int, interned: Interne
 
 
 def mappings(
-    rows: Iterable[Row], wall_offset_ns: int, constants: Mapping[str, str]
+    rows: Iterable[Row], wall_offset_ns: int, constants: Mapping[str, str | int]
 ) -> Iterator[Mapping[str, Any]]:
     """Yield the rows that are not plain allows, as values by column name.
 

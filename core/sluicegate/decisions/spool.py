@@ -71,7 +71,7 @@ class Spool:
     :raises OSError: if the file cannot be created.
     """
 
-    def __init__(self, folder: Path, name: str, constants: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, name: str, constants: Mapping[str, str | int]) -> None:
         make_folder(folder)
         self.path = folder / f".{name}{SPOOL_SUFFIX}"
         self.bytes = 0

@@ -15,7 +15,7 @@ from sluicegate.decisions.schema import SCHEMA
 _PACKED = {"q": pa.int64(), "H": pa.uint16()}
 _TABLE_OF = {column: name for name, columns in TABLES.items() for column in columns}
 _MEMBER = {column: index for columns in TABLES.values() for index, column in enumerate(columns)}
-_CONSTANTS = ("run", "system", "door", "gateway")
+_CONSTANTS = ("run", "system", "door", "gateway", "host")
 _VARYING = tuple(field for field in SCHEMA if field.name not in _CONSTANTS)
 _TIMES = SCHEMA.field("time").type
 _FEW = 1_024
@@ -58,7 +58,9 @@ class Unpacking:
         self._learn(batch.get(ADDITIONS, {}))
         times = _times(batch)
         count = len(times)
-        constants = {name: pa.array([batch[name]], pa.string()) for name in _CONSTANTS}
+        constants = {name: pa.array([batch.get(name)], pa.string()) for name in _CONSTANTS}
+        for name, values in constants.items():
+            _check_nulls(SCHEMA.field(name), values)
         part = {"time": times, "decision_cost": _costs(batch, count)}
         for field in _VARYING:
             if field.name not in part:
@@ -74,8 +76,10 @@ class Unpacking:
         columns = []
         for field in CODED_SCHEMA:
             if field.name in _CONSTANTS:
-                first = _repeated(pa.int32(), 0, rows)
-                columns.append(pa.DictionaryArray.from_arrays(first, self._constants[field.name]))
+                # Spools of version 1 name no host; Parquet takes no null in a dictionary.
+                known = self._constants[field.name].drop_null()
+                index = _repeated(pa.int32(), 0 if len(known) else None, rows)
+                columns.append(pa.DictionaryArray.from_arrays(index, known))
                 continue
             column = self._joined(field.name, parts, rows)
             columns.append(self._coded(field.name, column) if field.name in _TABLE_OF else column)

@@ -23,6 +23,7 @@ class LogSink:
     :param compacting: whether this process compacts Parquet files; otherwise another one does.
     :param door: where the decisions are made: proxy, interceptor or client.
     :param journal: whether refusals are kept for `sluicegate explain ID`.
+    :param worker: index of this process among the workers of the broker, from 0.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class LogSink:
         compacting: bool = True,
         door: str = "proxy",
         journal: bool = True,
+        worker: int = 0,
     ) -> None:
         settings = config.decisions
         watchers = plugins.implementations("sluicegate_decisions")
@@ -57,6 +59,7 @@ class LogSink:
             show if watchers else None,
             journal=RefusalJournal(config.state_dir, broker.system, broker.name) if journal else None,
             door=door,
+            worker=worker,
             retention=Retention(max_bytes=settings.retention_size, max_age_s=settings.retention_age / 1000),
             compacting=compacting,
         )

@@ -129,7 +129,7 @@ def test_unreadable_files_are_named_with_the_reason(spark: SparkSession, tmp_pat
     assert why["notes.txt"] == "is no decision log: its name is not part-*.parquet"
     assert why[".part-x.parquet.inprogress"].startswith("was not finished")
     assert "lacks 'sluicegate.decisions.version'" in why["part-foreign.parquet"]
-    assert "schema version 99, this release reads up to 1" in why["part-later.parquet"]
+    assert "schema version 99, this release reads up to 2" in why["part-later.parquet"]
     assert why["part-types.parquet"] == "has columns of other types: time"
 
 
