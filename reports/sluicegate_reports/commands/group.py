@@ -4,7 +4,7 @@ Exit codes: 0 done, 1 a threshold of --fail-on is not passed, 2 wrong use, or so
 """
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from sluicegate_reports.commands.diff import diff, read_results, trend
 from sluicegate_reports.commands.fail_on import Wanted, option
 from sluicegate_reports.commands.locations import FILE, FOLDER
 from sluicegate_reports.commands.usage import Unusable, not_installed, part, spark
+from sluicegate_reports.model.listing import listing
 from sluicegate_reports.model.locations import Location, LocationError
 
 if TYPE_CHECKING:
@@ -37,11 +38,24 @@ def report() -> None:
 
 @report.command("compare")
 @click.argument("directory", type=FOLDER, metavar="DIR")
+@click.option(
+    "--log",
+    "logs",
+    type=FOLDER,
+    multiple=True,
+    metavar="LOG",
+    help="Read this decision log too, as that of a gateway that took part; may be repeated.",
+)
 @click.option("--spark", "by_spark", is_flag=True, help="Compare by Spark, however small the run is.")
 @output.options
 @option
 def compare(
-    directory: Location, by_spark: bool, out: Location | None, form: str | None, fail_on: tuple[Wanted, ...]
+    directory: Location,
+    logs: tuple[Location, ...],
+    by_spark: bool,
+    out: Location | None,
+    form: str | None,
+    fail_on: tuple[Wanted, ...],
 ) -> None:
     """Compare the recorded run in DIR, and report the results.
 
@@ -52,7 +66,7 @@ def compare(
     Spark runs. On this machine it needs Java 17.
     """
     chosen = output.chosen(out, form)
-    output.deliver(_compared(directory, by_spark=by_spark), out, chosen, fail_on)
+    output.deliver(_compared(directory, logs, by_spark=by_spark), out, chosen, fail_on)
 
 
 @report.command("render")
@@ -70,7 +84,7 @@ def render(
     output.deliver(read_results(results_file), out, chosen, fail_on)
 
 
-def _compared(directory: Location, *, by_spark: bool) -> "Results":
+def _compared(directory: Location, logs: Sequence[Location], *, by_spark: bool) -> "Results":
     """Run the job.
 
     :raises Unusable: without what it needs, or if the directory holds no run.
@@ -81,6 +95,7 @@ def _compared(directory: Location, *, by_spark: bool) -> "Results":
         from sluicegate_reports.spark.session import is_little, is_placed
 
         job = importlib.import_module("sluicegate_reports.jobs.compare")
+        further = [listing(log) for log in logs]
         repeated = repetitions(directory)  # a directory without a run is reported before Java is needed
     except ModuleNotFoundError as error:
         raise Unusable(
@@ -88,20 +103,23 @@ def _compared(directory: Location, *, by_spark: bool) -> "Results":
         ) from None
     except (RunError, LocationError) as error:
         raise Unusable(str(error)) from None
-    little = is_little(sum(each.size for each in repeated.directories))
-    alone = little and directory.is_local and not (by_spark or is_placed() or registry.needs_spark())
-    with _where("sluicegate report compare", directory, alone=alone, little=little) as session:
+    little = is_little(sum(each.size for each in (*repeated.directories, *further)))
+    is_local = all(each.is_local for each in (directory, *logs))
+    alone = little and is_local and not (by_spark or is_placed() or registry.needs_spark())
+    with _where("sluicegate report compare", directory, *logs, alone=alone, little=little) as session:
         try:
-            return repeated.together([job.compare_run(session, each) for each in repeated.directories])
+            return repeated.together(
+                [job.compare_run(session, each, further) for each in repeated.directories]
+            )
         except (RunError, LocationError) as error:
             raise Unusable(str(error)) from None
 
 
 @contextmanager
-def _where(name: str, directory: Location, *, alone: bool, little: bool) -> "Iterator[SparkSession | None]":
+def _where(name: str, *locations: Location, alone: bool, little: bool) -> "Iterator[SparkSession | None]":
     """Where it is computed: in Spark, or alone in this process, which takes less time than to start Spark."""
     if not alone:
-        with spark(name, directory, little=little, frugal=True) as session:
+        with spark(name, *locations, little=little, frugal=True) as session:
             yield session
         return
     from sluicegate_reports.spark.progress import working

@@ -29,8 +29,9 @@ def skews(facts: RunFacts, measures: Measures) -> Iterator[Skew]:
             row["door"],
             -(low + high) / 2,
             abs(high - low) / 2,
-            row["gateway"] or "",
+            row["gateway"],
             basis,
+            row["host"],
         )
 
 
@@ -54,7 +55,7 @@ def _of_arm(name: str, rows: Rows) -> Iterator[str]:
     chosen = [row for row in rows if row["who"] == EVERYBODY] or rows
     for row in chosen:
         low, high = row["at_least_us"], row["at_most_us"]
-        which = name if len(chosen) == 1 else f"{name}, gate {row['gateway']}, client {row['who']}"
+        which = name if len(chosen) == 1 else f"{name}, {_gate(row, chosen)}, client {row['who']}"
         least, most = min(low, high), max(low, high)
         if low - high >= _TOLD_US:
             drift = f"{(low - high) / 1000:,.1f} ms"
@@ -81,11 +82,17 @@ def _apart(name: str, rows: Rows) -> Iterator[str]:
     if apart_us >= _TOLD_US:
         yield (
             f"{name}: clocks disagree by {apart_us / 1000:,.1f} ms or more: "
-            f"{_pair(highest)} and {_pair(lowest)}; "
+            f"{_pair(highest, rows)} and {_pair(lowest, rows)}; "
             "one difference was taken off all of the gateway's times, so theirs are off by up to that"
         )
 
 
-def _pair(row: Row) -> str:
+def _pair(row: Row, rows: Rows) -> str:
     who = "all clients" if row["who"] == EVERYBODY else f"client {row['who']}"
-    return f"gate {row['gateway']} against {who}"
+    return f"{_gate(row, rows)} against {who}"
+
+
+def _gate(row: Row, rows: Rows) -> str:
+    """The gate of a row, with its host if there are several."""
+    several = len({each["host"] for each in rows}) > 1
+    return f"gate {row['gateway']}" + (f" on {row['host'] or 'an unnamed host'}" if several else "")

@@ -16,9 +16,10 @@ from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
 from sluicegate_reports.jobs.reasons import reasons
+from sluicegate_reports.jobs.shared import shared_notes, shared_sections
 from sluicegate_reports.jobs.slices import cuts
 from sluicegate_reports.jobs.thresholds import thresholds
-from sluicegate_reports.model.listing import Listed, Listing, listing
+from sluicegate_reports.model.listing import Listed, Listing, listing, with_files_of
 from sluicegate_reports.model.locations import Location
 from sluicegate_reports.model.results import Cell, Results, RunFacts
 from sluicegate_reports.model.runs import DECISIONS, OBSERVATIONS, Run, Trial, read_run
@@ -38,36 +39,44 @@ if TYPE_CHECKING:
 _COMPLETE = Incomplete()
 
 
-def compare_run(spark: "SparkSession | None", directory: Listed) -> Results:
+def compare_run(spark: "SparkSession | None", directory: Listed, logs: Sequence[Listed] = ()) -> Results:
     """Compare the arms of a recorded run.
 
     :param spark: where it is computed; None for this process, which reads only what this machine has.
     :param directory: of the run, a path or a URL; Spark must find it under the same.
+    :param logs: further decision logs, of any run: those of the gateways that took part.
     :raises RunError: if it is no run's, see `runs.read_run`.
     :raises PySparkException, Py4JError: if Spark fails, for another reason than a damaged file.
     """
-    return compare_trials(spark, directory)[0]
+    return compare_trials(spark, directory, logs)[0]
 
 
-def compare_trials(spark: "SparkSession | None", directory: Listed) -> tuple[Results, Sequence[Finding]]:
+def compare_trials(
+    spark: "SparkSession | None", directory: Listed, logs: Sequence[Listed] = ()
+) -> tuple[Results, Sequence[Finding]]:
     """As `compare_run`, with the finding on each trial, in the run's order."""
     listed = listing(directory)
     run = read_run(listed.folder)
     try:
-        return _compared(spark, listed, run, thorough=False)
+        return _compared(spark, listed, run, logs, thorough=False)
     except Exception as error:  # which class it is depends on where it happens
         if not reading.is_damage(error):
             raise
-    return _compared(spark, listed, run, thorough=True)
+    return _compared(spark, listed, run, logs, thorough=True)
 
 
 def _compared(
-    spark: "SparkSession | None", listed: Listing, run: Run, *, thorough: bool
+    spark: "SparkSession | None", listed: Listing, run: Run, further_logs: Sequence[Listed], *, thorough: bool
 ) -> tuple[Results, Sequence[Finding]]:
-    decisions = reading.read_decisions(listed.within(DECISIONS), thorough=thorough)
+    decisions = reading.read_decisions(
+        with_files_of(listed.within(DECISIONS), further_logs), thorough=thorough
+    )
     observations = reading.read_observations(listed.within(OBSERVATIONS), thorough=thorough)
     astray = strays.astray(run, observations)
-    kept = {DECISIONS: strays.kept(run, decisions, ()), OBSERVATIONS: strays.kept(run, observations, astray)}
+    kept = {
+        DECISIONS: strays.kept(run, decisions, (), any_run=bool(further_logs)),
+        OBSERVATIONS: strays.kept(run, observations, astray),
+    }
     logs = {name: log for name, log in ((DECISIONS, decisions), (OBSERVATIONS, observations)) if log.rows}
     read_until = {(arm.system, arm.door): arm.read_until for arm in run.facts.arms if arm.read_until}
     if not logs:
@@ -85,7 +94,10 @@ def _compared(
     lacking = Incomplete.of(decisions, observations)
     measures = certain(measures, run.trials, lacking)
     findings = list(strays.explained(run.trials, judged(run, measures, lacking), astray))
-    notes = (*_notes(listed.folder, run, decisions, observations), *strays.notes(astray))
+    notes = (
+        *_notes(listed.folder, run, decisions, observations, any_run=bool(further_logs)),
+        *strays.notes(astray),
+    )
     return results_of(run, measures, notes, findings), findings
 
 
@@ -148,6 +160,7 @@ def results_of(
     sections = (
         *reasons(run, findings, measures),
         *policy_sections(run, findings, measures),
+        *shared_sections(run.trials, measures),
         *overall_sections(run, measures),
     )
     shown = {table.name for section in sections for table in section.tables}
@@ -159,7 +172,7 @@ def results_of(
         matrix=tuple(cell if cell.rows in shown else replace(cell, rows="") for cell in matrix),
         sections=sections,
         thresholds=tuple(thresholds(run, matrix, measures)),
-        notes=(*notes, *_unseen(run, measures), *clocks.notes(measures)),
+        notes=(*notes, *_unseen(run, measures), *clocks.notes(measures), *shared_notes(run.trials, measures)),
     )
 
 
@@ -209,11 +222,13 @@ def _cell(facts: RunFacts, policy: str, system: str, door: str, findings: list[t
     )
 
 
-def _notes(directory: Location, run: Run, decisions: Log, observations: Log) -> Iterator[str]:
+def _notes(
+    directory: Location, run: Run, decisions: Log, observations: Log, *, any_run: bool
+) -> Iterator[str]:
     for what, log in (("decision log", decisions), ("observations", observations)):
         if not log.rows:
             yield f"{what}: there is not one row in {directory.name}"
-        yield from strays.strangers(run, what, log)
+        yield from strays.strangers(run, what, log, any_run=any_run and log is decisions)
         for left_out in log.left_out:
             yield f"{what}: {left_out.path.relative_to(directory)} was left out: it {left_out.reason}"
     played = [arm.system for arm in run.facts.arms] + [trial.system for trial in run.trials]

@@ -37,6 +37,8 @@ class Measures:
     owed: Rows = field(default_factory=list)
     """Rows of `shortfall.shortfall`."""
     shares: Rows = field(default_factory=list)
+    places: Rows = field(default_factory=list)
+    """What each gateway, host and worker admitted and refused of a lane."""
     engaged: Rows = field(default_factory=list)
     judged: Rows = field(default_factory=list)
     totals: Rows = field(default_factory=list)

@@ -17,6 +17,7 @@ from sluicegate_reports.transforms import (
     lanes,
     law,
     moments,
+    places,
     refusals,
     shortfall,
     slots,
@@ -27,6 +28,7 @@ from sluicegate_reports.transforms.lanes import Lane
 from sluicegate_reports.transforms.law import Moments, Rise, Unit
 from sluicegate_reports.transforms.packed import Key, Topic
 from sluicegate_reports.transforms.parts import Row, Rows
+from sluicegate_reports.transforms.places import Place
 from sluicegate_reports.transforms.requests import Gathered, Narrow, Requests, joined, merged, widened
 from sluicegate_reports.transforms.slots import Slots
 from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, STALL_S, TRANSIT_S
@@ -41,7 +43,7 @@ class _Seen(NamedTuple):
     """Evidence of one source about a lane, from one slice."""
 
     slots: Slots
-    by_gateway: Mapping[str | None, Requests | Narrow]
+    by_place: Mapping[Place, Requests | Narrow]
     rise: Rise | None
     """The law of the slice, where the times are exact."""
 
@@ -96,14 +98,14 @@ class Rates:
 
     def _seen(self, topic: Topic, own: Sequence[Lane]) -> dict[int, dict[str, _Seen]]:
         sums: dict[tuple[int, str], Slots] = {}
-        gathered: dict[tuple[int, str], dict[str | None, Gathered]] = {}
-        for lane, source, gateway, part in flows.of_topic(topic, own):
+        gathered: dict[tuple[int, str], dict[Place, Gathered]] = {}
+        for lane, source, place, part in flows.of_topic(topic, own):
             if len(part.at_us):
                 key = lane.number, source
                 if key not in sums:
                     sums[key], gathered[key] = Slots(source, lane.length_us, self.width_us), {}
                 sums[key].add(part)
-                gathered[key].setdefault(gateway, Gathered(source)).add(part)
+                gathered[key].setdefault(place, Gathered(source)).add(part)
         seen: dict[int, dict[str, _Seen]] = {}
         for lane, source in product(own, (LOG, CLIENTS)):
             if (lane.number, source) in sums:
@@ -160,15 +162,27 @@ class _Evidence:
     def by_slice(self, source: str) -> Iterator[Requests]:
         """Requests of a source, slice by slice."""
         for seen in self.slices[source]:
-            yield merged([widened(each) for each in seen.by_gateway.values()])
+            yield merged([widened(each) for each in seen.by_place.values()])
 
-    def by_gateway(self) -> dict[str, Requests]:
-        """What the log of each gateway tells."""
-        by_gateway: dict[str, list[Requests]] = {}
+    def by_place(self) -> dict[str, Requests]:
+        """What the log of each place tells, by its name."""
+        by_place: dict[Place, list[Requests]] = {}
         for seen in self.slices.get(LOG, ()):
-            for name, requests in seen.by_gateway.items():
-                by_gateway.setdefault(name or "", []).append(widened(requests))
-        return {name: joined(each) for name, each in by_gateway.items()}
+            for place, requests in seen.by_place.items():
+                by_place.setdefault(place, []).append(widened(requests))
+        name = places.names(by_place)
+        return {name[place]: joined(each) for place, each in by_place.items()}
+
+    def shares(self) -> Iterator[Row]:
+        """How much each place admitted and refused, in what the lane counts."""
+        sums: dict[Place, tuple[int, int]] = {}
+        for seen in self.slices.get(LOG, ()):
+            for place, requests in seen.by_place.items():
+                own, before = widened(requests), sums.get(place, (0, 0))
+                amounts = own.admitted.amount, own.refused.amount
+                sums[place] = before[0] + int(amounts[0].sum()), before[1] + int(amounts[1].sum())
+        for place, (admitted, refused) in sorted(sums.items()):
+            yield {**place._asdict(), "admitted": admitted, "refused": refused}
 
     def moments(self, source: str) -> Iterable[Moments]:
         """The moments of a source, piece by piece."""
@@ -182,7 +196,7 @@ class _Evidence:
 
     def _exact_moments(self) -> Iterator[Moments]:
         for seen in self.slices[LOG]:
-            first, *others = seen.by_gateway.values()
+            first, *others = seen.by_place.values()
             if isinstance(first, Narrow) and not others:
                 at_us, amount = first.exactly()
                 yield Moments(at_us, at_us, amount)
@@ -223,6 +237,7 @@ def _figures(evidence: _Evidence, sums: Mapping[str, Slots]) -> Iterator[tuple[s
             first = [each for each in evidence.by_slice(LOG) if each.begins_before(_JUDGED_US)]
             judged = refusals.refusals(joined(first), lane, _JUDGED_US) if first else None
             yield from _row("judged", source, judged)
+            yield from (("places", source, row) for row in evidence.shares())
         elif LOG not in sums:
             seen = evidence.requests(source)
             limited = shortfall.waits([seen], lane)
@@ -243,7 +258,7 @@ def _causes(
     differ = len(sums) > 1 and abs(messages[LOG] - messages[CLIENTS]) > EXACT_SHARE * messages[LOG] + 1
     if over or less or differ:
         requests = {source: evidence.requests(source) for source in sums}
-        yield from causes.causes(evidence.lane, requests, evidence.by_gateway(), changes)
+        yield from causes.causes(evidence.lane, requests, evidence.by_place(), changes)
 
 
 def rates(trials: Sequence[Trial], clocks: Ahead) -> Rates:

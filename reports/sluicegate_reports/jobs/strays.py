@@ -56,11 +56,14 @@ def _others(run: Run, log: Log) -> dict[str, int]:
     }
 
 
-def kept(run: Run, log: Log, astray: Sequence[Astray]) -> Kept:
-    """Which topics' rows count: those of the run and of its systems, but for these."""
+def kept(run: Run, log: Log, astray: Sequence[Astray], *, any_run: bool = False) -> Kept:
+    """Which topics' rows count: those of the run and of its systems, but for these.
+
+    :param any_run: whether rows of other runs count, as somebody named their logs.
+    """
     systems = frozenset(_systems(run)) if _strange(run, log) else None
     left_out = frozenset((each.system, each.door, each.topic) for each in astray)
-    return Kept(systems, left_out, run.facts.run if _others(run, log) else "")
+    return Kept(systems, left_out, run.facts.run if _others(run, log) and not any_run else "")
 
 
 def _strange(run: Run, log: Log) -> dict[str, int]:
@@ -72,12 +75,13 @@ def _systems(run: Run) -> set[str]:
     return {arm.system for arm in run.facts.arms} | {trial.system for trial in run.trials}
 
 
-def strangers(run: Run, what: str, log: Log) -> Iterator[str]:
+def strangers(run: Run, what: str, log: Log, *, any_run: bool = False) -> Iterator[str]:
     """Runs and systems that only a log names.
 
     :param what: the log's name.
+    :param any_run: see `kept`.
     """
-    for name, rows in sorted(_others(run, log).items()):
+    for name, rows in sorted(_others(run, log).items()) if not any_run else ():
         yield f"{what}: {rows:,} rows of another run, {name}, are left out"
     for system, rows in sorted(_strange(run, log).items()):
         yield f"{what}: {rows:,} rows of {system}, which the run does not list, are left out"

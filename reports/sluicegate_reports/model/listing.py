@@ -1,6 +1,8 @@
 """Lists the files of a directory once, and reads the names of a log's files."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import TypeAlias
 
 from sluicegate.decisions.spool import SPOOL_SUFFIX
@@ -51,6 +53,16 @@ def listing(folder: Listed) -> Listing:
     return Listing(where, tuple(file for file in files if not file.location.url.startswith(own)))
 
 
+def with_files_of(folder: Listed, others: Iterable[Listed]) -> Listing:
+    """The listing of a folder, with the files of others, each once.
+
+    :raises LocationError: if one of them cannot be listed.
+    """
+    own = listing(folder)
+    files = {file.location: file for each in (own, *map(listing, others)) for file in each.files}
+    return Listing(own.folder, tuple(files.values()))
+
+
 def is_table(folder: Location) -> bool:
     """Whether a compacted log is also a Delta table.
 
@@ -73,7 +85,10 @@ def is_spool(file: Location) -> bool:
 
 
 def is_followed(file: Location, log: Location) -> bool:
-    """Whether it is a finished file of a gateway's log or of a compacted one, where these have them."""
-    folders = file.parent.relative_to(log).split("/")
+    """Whether it is a finished file of a gateway's log or of a compacted one, where these have them.
+
+    Logs of several gateways may lie in folders of their own.
+    """
+    folders = dropwhile(lambda name: "=" not in name, file.parent.relative_to(log).split("/"))
     laid_out = [name.partition("=")[0] for name in folders] in (["run", "system"], ["run", "system", "date"])
     return laid_out and is_finished(file)

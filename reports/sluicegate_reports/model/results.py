@@ -19,10 +19,11 @@ from sluicegate_reports.model.verdict import Verdict
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
-VERSION = 7
+VERSION = 8
 """Of the JSON form. 2 added origins of rows and the basis of clocks, 3 disputed verdicts, 4 panels and
 histograms, 5 unconfirmed verdicts and results of logs, 6 causes, and what was not reached or not played, 7
-costs with no policy and no gateway. Later versions may add fields; readers refuse a later one than theirs."""
+costs with no policy and no gateway, 8 the hosts of clocks. Later versions may add fields; readers refuse a
+later one than theirs."""
 Value: TypeAlias = str | int | float | bool | None
 """One cell of a table; None is shown as its table says."""
 
@@ -88,6 +89,8 @@ class Skew:
     """Name of the gate; empty if there is one only."""
     basis: str = ""
     """How it was measured, in words."""
+    host: str = ""
+    """Name of the gate's host; empty if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,12 +143,13 @@ def _clocks(run: RunFacts) -> Iterator[str]:
             quantity(skew.offset_us, "us"),
             quantity(skew.uncertainty_us, "us"),
             _text(skew.gate),
+            _text(skew.host),
             _text(skew.basis or "the run does not tell"),
         )
         for skew in run.skews[:_ROWS]
     ]
     yield "### Clocks"
-    yield _table(("client", "arm", "client minus gate", "±", "gate", "rests on"), rows)
+    yield _table(("client", "arm", "client minus gate", "±", "gate", "host", "rests on"), rows)
     if len(run.skews) > _ROWS:
         yield f"{_ROWS} of {len(run.skews):,} rows; all of them are in the JSON form."
 

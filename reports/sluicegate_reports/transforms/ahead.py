@@ -11,7 +11,7 @@ from sluicegate_reports.transforms.skew import EVERYBODY
 _FAR_US = 1 << 62
 _APART_US = 1_000_000
 """Spans that begin so near to each other begin with the same step."""
-_PAIR = ("system", "door", "gateway", "who")
+_PAIR = ("system", "door", "gateway", "host", "who")
 _Arm: TypeAlias = tuple[str, str]
 Ahead: TypeAlias = Mapping[_Arm, Sequence[tuple[int, float]]]
 """Offsets of gateway clocks from the clients', by system and door: since when (us since 1970 by the clients'
@@ -22,8 +22,8 @@ def skews(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Bounds of gate minus client of each pair of them in an arm, in us.
 
     :param rows: see `skew.spans`.
-    :return: `system`, `door`, `gateway`, `who`, `pairs`, `at_least_us`, `at_most_us`; if the first is above
-        the second, the clocks have drifted during the run, or one was set.
+    :return: `system`, `door`, `gateway`, `host`, `who`, `pairs`, `at_least_us`, `at_most_us`; if
+        the first of these two is above the second, the clocks have drifted during the run, or one was set.
     """
     bounds: dict[tuple[str, ...], tuple[int, float, float]] = {}
     for row in rows:

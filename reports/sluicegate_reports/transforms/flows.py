@@ -29,6 +29,7 @@ from sluicegate_reports.transforms.packed import (
     Text,
     Topic,
 )
+from sluicegate_reports.transforms.places import PLACE_COLUMNS, Place, by_place
 
 LOG, CLIENTS = "log", "clients"
 ACTIONS = ("admitted", "refused", "dropped", "held", "offered", "failed", "otherwise")
@@ -64,34 +65,27 @@ class SourceFlows(NamedTuple):
 
     lane: Lane
     source: str
-    gateway: str | None
-    """None of what clients tell."""
+    place: Place
+    """Of what clients tell, none."""
     flows: Flows
 
 
 def of_topic(topic: Topic, lanes: Sequence[Lane]) -> Iterator[SourceFlows]:
-    """The flows of a topic's lanes, piece by piece; those of each gateway apart."""
+    """The flows of a topic's lanes, piece by piece; those of each place apart."""
     if not lanes:
         return
     for piece in topic.decisions(*_DECIDED):
-        for gateway, own in _by_gateway(piece):
-            yield from (SourceFlows(lane, LOG, gateway, flows) for lane, flows in from_decisions(own, lanes))
+        for place, own in by_place(piece):
+            yield from (SourceFlows(lane, LOG, place, flows) for lane, flows in from_decisions(own, lanes))
     for piece in topic.observations(*_SEEN):
         yield from (
-            SourceFlows(lane, CLIENTS, None, flows) for lane, flows in from_observations(piece, lanes)
+            SourceFlows(lane, CLIENTS, Place(), flows) for lane, flows in from_observations(piece, lanes)
         )
-
-
-def _by_gateway(piece: Piece) -> Iterator[tuple[str | None, Piece]]:
-    gateway = piece.text("gateway")
-    several = [*gateway.names, *([None] if (gateway.codes < 0).any() else [])]
-    for name in several:
-        yield name, piece if len(several) == 1 else piece.where(gateway.among(name))
 
 
 _DECIDED = (
     *("time_us", "client", "operation", "subscription", "policy", "others", "action"),
-    *("delay", "bytes", "messages", "decisions", "window", "gateway"),
+    *("delay", "bytes", "messages", "decisions", "window", *PLACE_COLUMNS),
 )
 _SEEN = ("time_us", "client", "role", "event", "subscription", "messages", "bytes", "latency_ns")
 

@@ -35,7 +35,7 @@ COLUMNS = {
     DECISIONS: (
         *("time_us", "gateway", "client", "operation", "subscription", "policy", "action", "others"),
         *("delay", "bytes", "messages", "decisions", "decision_cost", "window", "decision_id"),
-        *("policy_version", "limit_milli"),
+        *("policy_version", "limit_milli", "host", "worker"),
     ),
     OBSERVATIONS: (
         *("time_us", "phase", "client", "role", "event", "subscription", "producer"),
@@ -46,7 +46,7 @@ COLUMNS = {
 """What a piece has of each row, but for its topic."""
 TEXTS = frozenset(
     {
-        *("gateway", "client", "operation", "subscription", "policy", "action", "others"),
+        *("gateway", "client", "operation", "subscription", "policy", "action", "others", "host"),
         *("phase", "role", "event", "producer", "code"),
     }
 )

@@ -17,12 +17,13 @@ shows first, and has bounds of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
 
-from sluicegate_reports.transforms.packed import TOPIC_COLUMNS, Flags, Key, Numbers, Piece, Text, Topic
+from sluicegate_reports.transforms.packed import TOPIC_COLUMNS, Flags, Key, Numbers, Piece, Topic
 
 EVERYBODY = "*"
 """Sentinel in place of a client: all of an arm together."""
@@ -35,6 +36,10 @@ _SPANS = 500
 """Of a list, at most; the last one takes the rest."""
 _ALONE_US = 20_000_000
 """A gateway has to be alone for so long at least, lest another one's clock is what makes it look first."""
+
+
+Clock: TypeAlias = tuple[str, str]
+"""A gateway and its host, see `Place.clock`."""
 
 
 class _Times(NamedTuple):
@@ -58,7 +63,7 @@ class _Decided(NamedTuple):
 class _Lists(NamedTuple):
     """Times in a slice of a topic, of one client or of all."""
 
-    gates: Mapping[str | None, int]
+    gates: Mapping[Clock, int]
     """When each gateway decided first."""
     decided: _Decided
     sent: _Times
@@ -77,8 +82,8 @@ class OfSlice(NamedTuple):
     """Evidence of a slice about clocks."""
 
     lists: Mapping[str, _Lists]
-    decided: Mapping[str, tuple[str | None, int, int]]
-    """Refusals by id: gateway, time and length of the window in us."""
+    decided: Mapping[str, tuple[Clock, int, int]]
+    """Refusals by id: whose clock, time and length of the window in us."""
     refused: Mapping[str, tuple[str, int, int]]
     """By id of the decision: client, and when it sent and was told."""
 
@@ -88,15 +93,15 @@ def of_slice(topic: Topic) -> OfSlice:
     if topic.is_whole and not topic.is_observed:
         return OfSlice({}, {}, {})
     decided, replied = _Gathered(), _Gathered()
-    gates: dict[str, dict[str | None, int]] = {}
-    refusals: dict[str, tuple[str | None, int, int]] = {}
+    gates: dict[str, dict[Clock, int]] = {}
+    refusals: dict[str, tuple[Clock, int, int]] = {}
     refused: dict[str, tuple[str, int, int]] = {}
     for piece in topic.decisions(*_DECIDED):
-        at_us, gateway = piece.number("time_us"), piece.text("gateway")
+        at_us, (clocks, clock) = piece.number("time_us"), _clocks(piece)
         rows = piece.text("operation").among("publish") & piece.text("action").among("allow", "rewrite")
         for who, own in _by_client(piece, rows):
             decided.add(who, at_us[own], piece.number("messages")[own], piece.number("window")[own] * 1000)
-            for name, first_us in _first(gateway, at_us, own):
+            for name, first_us in _first(clocks, clock[own], at_us[own]):
                 before_us = gates.setdefault(who, {}).get(name, first_us)
                 gates[who][name] = min(before_us, first_us)
         refusals.update(_decided_by_id(piece))
@@ -113,7 +118,9 @@ def of_slice(topic: Topic) -> OfSlice:
     return OfSlice(lists, refusals, refused)
 
 
-_DECIDED = ("time_us", "gateway", "client", "operation", "action", "messages", "window", "decision_id")
+_DECIDED = (
+    *("time_us", "gateway", "host", "client", "operation", "action", "messages", "window", "decision_id"),
+)
 _SEEN = ("time_us", "client", "role", "event", "latency_ns", "decision_id")
 
 
@@ -149,11 +156,18 @@ def _by_client(piece: Piece, rows: Flags) -> Iterator[tuple[str, Numbers]]:
             yield names[code[own[0]]], indices[own]
 
 
-def _first(gateway: Text, at_us: Numbers, rows: Numbers) -> Iterator[tuple[str | None, int]]:
+def _clocks(piece: Piece) -> tuple[list[Clock], Numbers]:
+    """The clocks of some rows, and the number of each row's."""
+    gateway, host = piece.text("gateway"), piece.text("host")
+    names = [*product((*gateway.names, ""), (*host.names, ""))]
+    codes = gateway.codes.astype(np.int64) % (len(gateway.names) + 1)
+    return names, codes * (len(host.names) + 1) + host.codes % (len(host.names) + 1)
+
+
+def _first(clocks: Sequence[Clock], clock: Numbers, at_us: Numbers) -> Iterator[tuple[Clock, int]]:
     """When each gateway decided first."""
-    code = gateway.codes[rows]
-    for number in np.unique(code).tolist():
-        yield [*gateway.names, None][number], int(at_us[rows][code == number].min())
+    for number in np.unique(clock).tolist():
+        yield clocks[number], int(at_us[clock == number].min())
 
 
 def _of_decided(at_us: Numbers, messages: Numbers, window_us: Numbers) -> _Decided:
@@ -176,10 +190,9 @@ def _some(count: int) -> Numbers:
     return np.arange(0, count, max(-(-count // _MOST), 1))
 
 
-def _decided_by_id(piece: Piece) -> Iterator[tuple[str, tuple[str | None, int, int]]]:
-    gateway = piece.text("gateway")
-    names = [*gateway.names, None]
-    columns = gateway.codes, piece.number("time_us"), piece.number("window") * 1000
+def _decided_by_id(piece: Piece) -> Iterator[tuple[str, tuple[Clock, int, int]]]:
+    names, clock = _clocks(piece)
+    columns = clock, piece.number("time_us"), piece.number("window") * 1000
     for decision_id, code, at, window in _each(piece, piece.known("decision_id"), *columns):
         yield decision_id, (names[code], at, window)
 
@@ -212,29 +225,35 @@ def spans(topic: Key, parts: Sequence[OfSlice]) -> list[dict[str, Any]]:
     """Bounds of gate minus client that the messages of a topic set.
 
     :param parts: in order of time.
-    :return: `system`, `door`, `topic`, `gateway`, `who` (a client, or EVERYBODY), `from_us` and `until_us` by
-        its clock, `pairs` (messages that set the bounds), `at_least_us`, `at_most_us` (infinite where nothing
-        tells).
+    :return: `system`, `door`, `topic`, `gateway`, `host`, `who` (a client, or EVERYBODY), `from_us` and
+        `until_us` by its clock, `pairs` (messages that set the bounds), `at_least_us`, `at_most_us` (infinite
+        where nothing tells).
     """
     rows: list[dict[str, Any]] = []
     for who in sorted({who for part in parts for who in part.lists}):
         lists = [part.lists[who] for part in parts if who in part.lists]
-        gateway, until_us = _one_gateway(lists)
-        if gateway is not None:
-            rows += ({"gateway": gateway, "who": who, **row} for row in _spans(_set_against(lists, until_us)))
-    for (name, who), pairs in _by_id(parts):
-        rows += ({"gateway": name, "who": who, **row} for row in _spans(pairs))
+        clock, until_us = _one_gateway(lists)
+        if clock is not None:
+            rows += ({**_named(clock), "who": who, **row} for row in _spans(_set_against(lists, until_us)))
+    for (clock, who), pairs in _by_id(parts):
+        rows += ({**_named(clock), "who": who, **row} for row in _spans(pairs))
     return [{**dict(zip(TOPIC_COLUMNS, topic, strict=True)), **row} for row in rows]
 
 
-def _one_gateway(lists: Sequence[_Lists]) -> tuple[str | None, int]:
+def _named(clock: Clock) -> dict[str, str]:
+    return dict(zip(("gateway", "host"), clock, strict=True))
+
+
+def _one_gateway(lists: Sequence[_Lists]) -> tuple[Clock | None, int]:
     """The one that decided at the begin, and until when it was the only one; None if there were several."""
-    first_us: dict[str | None, int] = {}
+    first_us: dict[Clock, int] = {}
     for name, at_us in (each for part in lists for each in part.gates.items()):
         first_us[name] = min(first_us.get(name, at_us), at_us)
-    first, *others = sorted(first_us, key=lambda name: first_us[name]) or [None]
+    if not first_us:
+        return None, _FAR_US
+    first, *others = sorted(first_us, key=lambda name: first_us[name])
     until_us = min((first_us[name] for name in others), default=_FAR_US)
-    alone = first is not None and until_us >= first_us[first] + _ALONE_US
+    alone = until_us >= first_us[first] + _ALONE_US
     return (first if alone else None), until_us
 
 
@@ -284,17 +303,17 @@ def _nth(times: _Times, number: Numbers, *, later: bool) -> tuple[Numbers, Flags
     return at_us, known
 
 
-def _by_id(parts: Sequence[OfSlice]) -> Iterator[tuple[tuple[str, str], _Pairs]]:
+def _by_id(parts: Sequence[OfSlice]) -> Iterator[tuple[tuple[Clock, str], _Pairs]]:
     """Refused messages whose text names their decision: no other can be meant."""
     decided = {decision_id: row for part in parts for decision_id, row in part.decided.items()}
-    bounds: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+    bounds: dict[tuple[Clock, str], list[tuple[int, int, int]]] = {}
     for decision_id, (client, sent_us, answered_us) in (
         each for part in parts for each in part.refused.items()
     ):
         if decision_id in decided:
-            gateway, at_us, window_us = decided[decision_id]
+            clock, at_us, window_us = decided[decision_id]
             for who in {client, EVERYBODY}:
-                own = bounds.setdefault((str(gateway), who), [])
+                own = bounds.setdefault((clock, who), [])
                 own.append((sent_us, at_us - answered_us, at_us + window_us - sent_us))
     for key, rows in sorted(bounds.items()):
         yield key, _Pairs(*np.array(sorted(rows)).T)

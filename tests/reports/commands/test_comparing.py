@@ -53,7 +53,7 @@ def compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Invoke:
 
 def put_job(monkeypatch: pytest.MonkeyPatch, job: Callable[[object, Listing], Results]) -> None:
     module = ModuleType(_JOB)
-    module.compare_run = job  # type: ignore[attr-defined]
+    module.compare_run = lambda spark, directory, _: job(spark, directory)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, _JOB, module)
 
 

@@ -85,6 +85,7 @@ def bounds_of(
         "door": "proxy",
         "topic": topic,
         "gateway": gateway,
+        "host": "",
         "who": who,
         "pairs": 9,
     }

@@ -9,6 +9,7 @@ from sluicegate_reports.render.page.markup import Markup, grid, join, scrolled, 
 
 _CLOCKS = 60
 """Rows shown of the table of clocks; a run may have hundreds of clients."""
+_CLOCK_COLUMNS = ("client", "arm", "client minus gate", "uncertainty", "gate", "host", "rests on")
 
 
 def facts(run: RunFacts, most_text: int) -> Markup:
@@ -76,11 +77,12 @@ def _clocks(run: RunFacts) -> Markup:
             quantity(skew.offset_us, "us"),
             "± " + quantity(skew.uncertainty_us, "us"),
             skew.gate,
+            skew.host,
             skew.basis or "the run does not tell",
         ]
         for skew in run.skews[:_CLOCKS]
     )
-    clocks = _rows("Clocks", ("client", "arm", "client minus gate", "uncertainty", "gate", "rests on"), rows)
+    clocks = _rows("Clocks", _CLOCK_COLUMNS, rows)
     left = len(run.skews) - _CLOCKS
     more = tag("p", f"{left:,} more are in the JSON form.", class_="absent") if left > 0 else Markup()
     return join(clocks, more)

@@ -111,13 +111,13 @@ def test_figures_link_to_the_deciding_row_and_rows_to_their_files() -> None:
 
 def test_clock_skews_name_their_evidence_and_a_long_list_is_cut() -> None:
     clocks = tuple(
-        Skew(f"c{n}", "kafka", "proxy", 1500.0, 20.0, "main", f"{n + 7} messages") for n in range(70)
+        Skew(f"c{n}", "kafka", "proxy", 1500.0, 20.0, "main", f"{n + 7} messages", "gw-1") for n in range(70)
     )
     results = Results(RunFacts("r", "", "", skews=clocks), Verdict.EXACT)
     text = read(page(results)).text
-    assert "c0 kafka proxy 1.5 ms ± 20 µs main 7 messages" in text
+    assert "c0 kafka proxy 1.5 ms ± 20 µs main gw-1 7 messages" in text
     assert "10 more are in the JSON form" in text
-    assert "| c0 | kafka proxy | 1.5 ms | 20 µs | main | 7 messages |" in markdown(results)
+    assert "| c0 | kafka proxy | 1.5 ms | 20 µs | main | gw-1 | 7 messages |" in markdown(results)
     assert "50 of 70 rows" in markdown(results)
 
 
