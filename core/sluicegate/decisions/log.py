@@ -132,20 +132,12 @@ class DecisionLog:
         self._queue = RowQueue(max_rows_queued)
         self._emitted = self._lost = self._hook_errors = self._journal_errors = 0  # by the writer thread
         self._windows = AllowWindows()
-        self._constants: dict[str, str | int] = {
-            "run": self.run,
-            "system": system,
-            "door": door,
-            "gateway": gateway,
-            "host": host or socket.gethostname(),
-            "worker": worker,
-        }
+        where = {"system": system, "door": door, "gateway": gateway, "host": host or socket.gethostname()}
+        self._constants: dict[str, str | int] = {"run": self.run, **where, "worker": worker}
         self._files: LogFiles | None = None
         if directory is not None:
-            name = f"{gateway}-{self.ids.prefix}"
-            self._files = LogFiles(
-                Path(directory), self._constants, name, retention or Retention(), compacting=compacting
-            )
+            name, kept = f"{gateway}-{self.ids.prefix}", retention or Retention()
+            self._files = LogFiles(Path(directory), self._constants, name, kept, compacting=compacting)
         self._journal = journal
         self._on_batch = on_batch
         self._monotonic = monotonic

@@ -24,6 +24,7 @@ class LogSink:
     :param door: where the decisions are made: proxy, interceptor or client.
     :param journal: whether refusals are kept for `sluicegate explain ID`.
     :param worker: index of this process among the workers of the broker, from 0.
+    :param host: name of the host in the log; by default its own.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class LogSink:
         door: str = "proxy",
         journal: bool = True,
         worker: int = 0,
+        host: str = "",
     ) -> None:
         settings = config.decisions
         watchers = plugins.implementations("sluicegate_decisions")
@@ -60,6 +62,7 @@ class LogSink:
             journal=RefusalJournal(config.state_dir, broker.system, broker.name) if journal else None,
             door=door,
             worker=worker,
+            host=host,
             retention=Retention(max_bytes=settings.retention_size, max_age_s=settings.retention_age / 1000),
             compacting=compacting,
         )

@@ -10,13 +10,13 @@ from sluicegate_reports.jobs import clocks, strays
 from sluicegate_reports.jobs.causes import with_causes
 from sluicegate_reports.jobs.costs import costs, priced
 from sluicegate_reports.jobs.figures import figures_of, source_of
+from sluicegate_reports.jobs.fleet import fleet_notes, fleet_sections
 from sluicegate_reports.jobs.further import further, rows_kept
 from sluicegate_reports.jobs.incomplete import Incomplete, by_the_rest, certain
 from sluicegate_reports.jobs.measuring import Measures, measure
 from sluicegate_reports.jobs.overall import overall_sections
 from sluicegate_reports.jobs.policies import first_rows, policy_sections, rows_name
 from sluicegate_reports.jobs.reasons import reasons
-from sluicegate_reports.jobs.shared import shared_notes, shared_sections
 from sluicegate_reports.jobs.slices import cuts
 from sluicegate_reports.jobs.thresholds import thresholds
 from sluicegate_reports.model.listing import Listed, Listing, listing, with_files_of
@@ -160,7 +160,7 @@ def results_of(
     sections = (
         *reasons(run, findings, measures),
         *policy_sections(run, findings, measures),
-        *shared_sections(run.trials, measures),
+        *fleet_sections(run.trials, measures),
         *overall_sections(run, measures),
     )
     shown = {table.name for section in sections for table in section.tables}
@@ -172,7 +172,7 @@ def results_of(
         matrix=tuple(cell if cell.rows in shown else replace(cell, rows="") for cell in matrix),
         sections=sections,
         thresholds=tuple(thresholds(run, matrix, measures)),
-        notes=(*notes, *_unseen(run, measures), *clocks.notes(measures), *shared_notes(run.trials, measures)),
+        notes=(*notes, *_unseen(run, measures), *clocks.notes(measures), *fleet_notes(run.trials, measures)),
     )
 
 

@@ -17,18 +17,17 @@ from sluicegate_reports.transforms import (
     lanes,
     law,
     moments,
-    places,
     refusals,
     shortfall,
     slots,
 )
 from sluicegate_reports.transforms.ahead import Ahead
+from sluicegate_reports.transforms.by_place import Place, names
 from sluicegate_reports.transforms.flows import CLIENTS, LOG
 from sluicegate_reports.transforms.lanes import Lane
 from sluicegate_reports.transforms.law import Moments, Rise, Unit
 from sluicegate_reports.transforms.packed import Key, Topic
 from sluicegate_reports.transforms.parts import Row, Rows
-from sluicegate_reports.transforms.places import Place
 from sluicegate_reports.transforms.requests import Gathered, Narrow, Requests, joined, merged, widened
 from sluicegate_reports.transforms.slots import Slots
 from sluicegate_reports.verdicts.thresholds import EXACT_SHARE, STALL_S, TRANSIT_S
@@ -170,7 +169,7 @@ class _Evidence:
         for seen in self.slices.get(LOG, ()):
             for place, requests in seen.by_place.items():
                 by_place.setdefault(place, []).append(widened(requests))
-        name = places.names(by_place)
+        name = names(by_place)
         return {name[place]: joined(each) for place, each in by_place.items()}
 
     def shares(self) -> Iterator[Row]:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sluicegate_reports.transforms.by_place import PLACE_COLUMNS, Place, by_place
 from sluicegate_reports.transforms.lanes import Lane
 from sluicegate_reports.transforms.packed import (
     ATTACHING,
@@ -29,7 +30,6 @@ from sluicegate_reports.transforms.packed import (
     Text,
     Topic,
 )
-from sluicegate_reports.transforms.places import PLACE_COLUMNS, Place, by_place
 
 LOG, CLIENTS = "log", "clients"
 ACTIONS = ("admitted", "refused", "dropped", "held", "offered", "failed", "otherwise")

@@ -12,9 +12,9 @@ from tests.reports.transforms.test_skew import acked
 
 from sluicegate_reports.jobs import rate_figures
 from sluicegate_reports.transforms import ahead, skew
+from sluicegate_reports.transforms.by_place import Place, by_place, names
 from sluicegate_reports.transforms.here import Here
 from sluicegate_reports.transforms.parts import Figures, OfTopic
-from sluicegate_reports.transforms.places import Place, by_place, names
 
 Row = dict[str, Any]
 _TOLD_APART = {"places", "causes"}

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from tests.gateway import echo_plugin
 from tests.gateway.lab import on_uvloop, upstream
@@ -18,8 +20,9 @@ from sluicegate.engine.gate import DecisionSink
 from sluicegate.processes.in_process import EmbeddedGateway
 from sluicegate.runtime.plugins import CHOICE
 from sluicegate_reports.jobs.compare import compare_run
+from sluicegate_reports.jobs.fleet import apart, fleet_notes, fleet_sections
 from sluicegate_reports.jobs.measuring import Measures
-from sluicegate_reports.jobs.shared import apart, shared_notes, shared_sections
+from sluicegate_reports.jobs.usage import usage
 from sluicegate_reports.model.results import Arm, RunFacts
 from sluicegate_reports.model.runs import Run, write_run
 from sluicegate_reports.model.verdict import Verdict
@@ -53,20 +56,20 @@ def test_clocks_of_hosts_are_as_far_apart_as_messages_allow(rows: list[Row], mos
 
 def test_one_place_has_no_table_and_no_note() -> None:
     measures = Measures(places=[place("a")])
-    assert list(shared_sections([trial()], measures)) == []
-    assert list(shared_notes([trial()], measures)) == []
+    assert list(fleet_sections([trial()], measures)) == []
+    assert list(fleet_notes([trial()], measures)) == []
 
 
 def test_workers_of_one_host_have_a_table_and_no_note() -> None:
     measures = Measures(places=[place("a", 0, 30), place("a", 1, 70)])
-    (section,) = shared_sections([trial(limit=10)], measures)
+    (section,) = fleet_sections([trial(limit=10)], measures)
     (table,) = section.tables
     trials = ("max_publish_rate", "steady", "kafka", "proxy", "orders")
     assert table.rows == (
         (*trials, "main", "a", 0, "messages", 30, 7, 30.0),
         (*trials, "main", "a", 1, "messages", 70, 7, 70.0),
     )
-    assert list(shared_notes([trial()], measures)) == []
+    assert list(fleet_notes([trial()], measures)) == []
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_workers_of_one_host_have_a_table_and_no_note() -> None:
 )
 def test_clocks_of_several_hosts_bound_the_verdict(skews: list[Row], told: str) -> None:
     measures = Measures(places=[place("a"), place("b")], skews=skews)
-    (note,) = shared_notes([trial(limit=2_000)], measures)
+    (note,) = fleet_notes([trial(limit=2_000)], measures)
     assert note == f"kafka proxy: one limit was kept on the hosts a, b: {told}"
 
 
@@ -97,6 +100,10 @@ _BURST = 60
 @pytest.fixture
 def no_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CHOICE, "")
+
+
+def _sink(log: DecisionLog, _: object) -> DecisionSink:
+    return cast("DecisionSink", log)
 
 
 def serve(logs: Sequence[Path]) -> None:
@@ -111,7 +118,7 @@ def serve(logs: Sequence[Path]) -> None:
                     config(port),
                     [layer(max_publish_rate=1, burst_seconds=_BURST)],
                     plugins=(echo_plugin,),
-                    make_sink=lambda _, log=log: cast("DecisionSink", log),
+                    make_sink=partial(_sink, log),
                 )
                 async with gateway:
                     client = await Client.to(gateway)
@@ -165,3 +172,12 @@ def test_rows_of_other_runs_are_left_out_unless_their_log_is_named(tmp_path: Pat
     assert any("rows of another run, another, are left out" in note for note in left_out.notes)
     named = compare_run(None, tmp_path / "run", [tmp_path / "run" / "decisions" / "gw-1"])
     assert not any("of another run" in note for note in named.notes)
+
+
+def test_usage_sums_up_the_logs_that_a_folder_holds(tmp_path: Path) -> None:
+    for host in ("gw-1", "gw-2"):
+        recorded.write_decisions(tmp_path / host, [recorded.decision(0, host=host, messages=3)])
+
+    written: list[pa.Table] = []
+    usage(tmp_path, None, None, written.append)
+    assert [table["published_messages"].to_pylist() for table in written] == [[6]]

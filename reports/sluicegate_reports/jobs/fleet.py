@@ -6,7 +6,7 @@ from sluicegate_reports.jobs.measuring import Measures, Row, Rows
 from sluicegate_reports.model.quantities import quantity
 from sluicegate_reports.model.results import Section, Table, Value
 from sluicegate_reports.model.runs import Trial, measured_as
-from sluicegate_reports.transforms.places import PLACE_COLUMNS
+from sluicegate_reports.transforms.by_place import PLACE_COLUMNS
 from sluicegate_reports.transforms.skew import EVERYBODY
 
 _COLUMNS = ("policy", "phase", "system", "door", "topic", *PLACE_COLUMNS)
@@ -18,7 +18,7 @@ _TEXT = (
 )
 
 
-def shared_sections(trials: Sequence[Trial], measures: Measures) -> Iterator[Section]:
+def fleet_sections(trials: Sequence[Trial], measures: Measures) -> Iterator[Section]:
     """A table, if any limit was kept in several places."""
     several = {lane for lane, rows in _by_lane(measures).items() if len(rows) > 1}
     if several:
@@ -28,7 +28,7 @@ def shared_sections(trials: Sequence[Trial], measures: Measures) -> Iterator[Sec
         yield Section("Gateways of one limit", _TEXT, tables=(table,), overall=True)
 
 
-def shared_notes(trials: Sequence[Trial], measures: Measures) -> Iterator[str]:
+def fleet_notes(trials: Sequence[Trial], measures: Measures) -> Iterator[str]:
     """By how much clocks of several hosts may differ, and how far off verdicts may be for it."""
     arms: dict[tuple[str, str], dict[int, set[str]]] = {}
     for lane, rows in _by_lane(measures).items():
