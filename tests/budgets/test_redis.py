@@ -15,7 +15,7 @@ from sluicegate.budgets import TAKEN, BudgetStoreError, Limit, Place, Request
 from sluicegate.budgets.redis.redis_store import RedisBudgetStore
 from sluicegate.budgets.redis.redis_url import redis_client
 
-REQUEST = Request(Limit("orders", 100, 50), 10)
+REQUEST = Request(Limit("orders", 100, 50), 10, 0.1)
 
 MakeServer = Callable[..., RedisServer]
 

@@ -1,6 +1,17 @@
 """Limits that several holders share: tokens that are leased, and places that are taken."""
 
-from sluicegate.budgets.budget_store import TAKEN, BudgetStore, BudgetStoreError, Grant, Limit, Place, Request
+from sluicegate.budgets.budget_store import (
+    TAKEN,
+    BudgetStore,
+    BudgetStoreError,
+    Grant,
+    Limit,
+    Member,
+    Place,
+    Request,
+    SameNameError,
+    Standing,
+)
 from sluicegate.budgets.in_memory import MemoryBudgets, MemoryBudgetStore
 
 __all__ = [
@@ -9,8 +20,11 @@ __all__ = [
     "BudgetStoreError",
     "Grant",
     "Limit",
+    "Member",
     "MemoryBudgetStore",
     "MemoryBudgets",
     "Place",
     "Request",
+    "SameNameError",
+    "Standing",
 ]

@@ -9,6 +9,16 @@ class BudgetStoreError(Exception):
     """The store is away, too slow or cannot be used; the text names the remedy where there is one."""
 
 
+class SameNameError(BudgetStoreError):
+    """Another process has the same name in the fleet."""
+
+    def __init__(self, member: "Member") -> None:
+        super().__init__(
+            f"another gateway of this fleet is named {member.gateway!r} too: "
+            "give each its own name by `budgets.gateway`, or each fleet its own by `budgets.name`"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """One dimension of a rate, messages or bytes, as one holder knows it."""
@@ -22,31 +32,82 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """What a holder has from now until its lease ends; a lease lasts from when the holder sent the request."""
+
+    tokens: float
+    generation: int
+    """The store's generation that the grant belongs to: leases since some time."""
+    holders: int
+    """How many share the limit now."""
+    demand: float
+    """Tokens a second that all of them want together."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
-    """What a holder asks of one limit."""
+    """What a holder asks of one limit.
+
+    After a call that failed, a holder says neither `kept` nor `last`, as it does not know what came of them. It may
+    go on to spend `renewed` of that call until the lease ends that it had before.
+    """
 
     limit: Limit
     want: float
     """Tokens that it wants to hold until its next request; 0 if it has no use for any."""
+    seconds: float
+    """How long these are to last: the time to its next request, above 0."""
     kept: float = 0
     """Unspent tokens of its last grant; they are part of the next one, or go back."""
+    last: Grant | None = None
+    """Its last grant, which ends by this request; None if it has none, or its answer was lost."""
     need: float = 0
     """Tokens that the operation needs which waits first; if they are more than a full bucket holds, they are
     granted once it is full, and leave a debt."""
     known: bool = False
     """Whether it has had a grant within the last half hour. A bucket that is gone starts empty then, as the
     store has lost it; stores keep buckets for an hour."""
+    away: float = 0
+    """Of the time since it last asked for this limit (since its start, if never), the seconds in which it could
+    not reach the store."""
+
+    @property
+    def renewed(self) -> float:
+        """The part of `kept` that is in the next grant for sure, and can be spent meanwhile; the rest goes back.
+
+        Who needs more than a full bucket gives all back, so that it can become full.
+        """
+        return 0 if self.need > self.limit.burst else min(self.kept, self.want)
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
-    """What a holder has from now until its lease ends."""
+class Standing:
+    """How a limit stands."""
 
-    tokens: float
+    limit: Limit
+    """With the lowest rate and burst that its holders know."""
+    level: float
+    """Tokens that nobody has leased; below 0 in debt."""
+    leased: float
+    """Tokens of leases that may still be spent."""
     holders: int
-    """How many share the limit now."""
+    """How many share it."""
     demand: float
-    """Tokens that all of them want together."""
+    """Tokens a second that all of them want together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A process of the fleet that shares the store."""
+
+    gateway: str
+    """Name of its gateway, which no other one of the fleet has."""
+    worker: str
+    """Which of the gateway's workers it is: its broker and index, as `BROKER/INDEX`."""
+    instance: str
+    """Chosen at random when the process starts."""
+    info: str = ""
+    """What it tells others of itself: JSON of at most some KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +125,7 @@ class Place:
 
 
 class BudgetStore(Protocol):
-    """Tokens and places of limits, for one of the holders that share them.
+    """Tokens and places of limits, and the members of the fleet, for one of the holders that share them.
 
     Every method raises BudgetStoreError if the store does not answer in time; nothing is tried again.
     """
@@ -85,6 +146,23 @@ class BudgetStore(Protocol):
 
     async def release(self, places: Sequence[Place]) -> None:
         """Free places, but not those that another holder has taken over."""
+
+    async def join(self, member: Member) -> int:
+        """Become a member of the fleet, or stay one; without another call this ends when a place would.
+
+        :return: how many members the fleet has.
+        :raises SameNameError: if a process that has the same names of gateway and worker has joined again since
+            this one first joined; this one is a member nevertheless.
+        """
+
+    async def leave(self) -> None:
+        """Stop being a member."""
+
+    async def members(self) -> Sequence[Member]:
+        """All members of the fleet, in order of their names."""
+
+    async def standings(self) -> Sequence[Standing]:
+        """How all limits of the fleet stand, in order of their names. For people: it may cost the store much."""
 
     async def close(self) -> None:
         """End the connections; idempotent."""

@@ -1,140 +1,167 @@
 """The bucket of one limit, of which holders lease tokens.
 
-The bucket refills at the rate, until what it has and what its holders have leased make up a full one. A lease
-ends by a report of what is left of it, or by its time. So level + leased <= burst at all times, and what is
-unspent anywhere is at most that. Hence in every window of T seconds, whatever holders do or do not report:
-spent by all <= rate x T + burst.
+The bucket refills at the rate, until what it has and what its holders have leased make up a full one. It keeps
+no record of a holder: leases are counted in generations, each as long as a lease. A grant counts in its
+generation until its holder reports it, or until the generation after it has ended, which is not before the
+lease has. So level + leased <= burst at all times, and what is unspent anywhere is at most that. Hence in every
+window of T seconds, whatever holders do or do not report: spent by all <= rate x T + burst.
 
-A holder whose one need is larger than a full bucket gets it once the bucket is full, and leaves a debt:
-spent by all <= rate x T + the largest need.
+A holder whose one need is larger than a full bucket gets it once the bucket is full and nobody else has leased
+anything, and leaves a debt: spent by all <= rate x T + the largest need.
+
+Holders share max-min, by a part that each may have: those who want less get all they want. The part is
+corrected once a generation by what all have wanted of it, so that it fits within a few generations.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from math import floor, inf
 
-from sluicegate.budgets.budget_store import Grant, Limit, Request
+from sluicegate.budgets.budget_store import Grant, Limit, Request, Standing
 
-FORGOTTEN_US: Final = 1_000_000
-"""A holder that says nothing for this long, in us, has no share."""
 _SECOND_US = 1_000_000
 _ALMOST = 1e-9
 """What sums of floats may lack."""
-
-
-@dataclass(slots=True)
-class _Share:
-    """What one holder has said and got."""
-
-    rate: float
-    burst: float
-    want: float = 0
-    leased: float = 0
-    asked_us: int = 0
-    """Time of its last request."""
 
 
 class CentralBucket:
     """The tokens of one limit.
 
     :param limit: as its first holder knows it.
-    :param level: tokens to begin with.
-    :param lease_us: how long a lease lasts, in us.
+    :param level: tokens to begin with; None if the bucket was lost, with up to a full one leased.
+    :param lease_us: how long a lease and a generation last, in us.
     :param now_us: any clock that all holders of the bucket share.
     """
 
-    __slots__ = ("_lease_us", "_shares", "_updated_us", "burst", "level", "rate")
-
-    def __init__(self, limit: Limit, level: float, lease_us: int, now_us: int) -> None:
-        self.rate, self.burst = limit.rate, limit.burst
-        """The lowest that any holder knows: policies may reach holders at different times."""
-        self.level = min(level, limit.burst)
+    def __init__(self, limit: Limit, level: float | None, lease_us: int, now_us: int) -> None:
         self._lease_us = lease_us
-        self._updated_us = now_us
-        self._shares: dict[str, _Share] = {}
+        self._level = 0.0 if level is None else min(level, limit.burst)
+        self._updated_us: float = now_us
+        self._rate, self._burst = limit.rate, limit.burst
+        """The lowest that holders know in this generation and the last: policies may reach them at different times."""
+        self._low_rate, self._low_burst = inf, inf
+        """The lowest of this generation."""
+        self._before, self._leased = 0.0, limit.burst if level is None else 0.0
+        """Tokens of the last generation and of this one that may still be spent."""
+        self._part = limit.rate
+        """Tokens a second that each holder may have."""
+        self._taken, self._lacking, self._holders, self._demand = 0.0, 0.0, 0.0, 0.0
+        """Of this generation: what holders want of their parts, how many want more, how many want any, how much."""
+        self._were_lacking, self._were_holders, self._was_demand = 0.0, 0.0, 0.0
+        """The same of the last generation."""
+        self._waiting_us = 0.0
+        """Until when a need larger than the bucket waits for a full one."""
 
-    @property
-    def leased(self) -> float:
-        """Tokens of leases that may still be spent."""
-        return sum(share.leased for share in self._shares.values())
+    def reserve(self, request: Request, now_us: int) -> Grant:
+        """Lease tokens; what the holder had leased before ends.
 
-    def reserve(self, holder: str, request: Request, now_us: int) -> Grant:
-        """Lease tokens; what was leased before ends.
-
-        :param holder: its name.
-        :param request: of this limit; a holder that wants nothing has no share until it asks again.
+        :param request: of this limit.
+        :param now_us: the time.
         """
-        limit, want = request.limit, request.want
-        now_us = max(now_us, self._updated_us)  # a clock that was set back
-        self._refill(now_us)
-        share = self._shares.setdefault(holder, _Share(limit.rate, limit.burst))
-        share.rate, share.burst, share.want, share.asked_us = limit.rate, limit.burst, want, now_us
-        kept = min(request.kept, share.leased)
-        share.leased = 0
-        self._follow_limits()
-        granted = min(kept, want)
-        self.level = min(self.level + kept, self.burst - self.leased) - granted
-        if want > granted:
-            share.leased = granted
-            granted += self._more(share)
-            share.leased = 0
-            if request.need > max(granted, self.burst) and self._is_full(granted):
-                self.level -= request.need - granted
-                granted = request.need
-        share.leased = granted
-        wanting = [each.want for each in self._shares.values() if each.want > 0]
-        if not want:
-            del self._shares[holder]
-        return Grant(granted, len(wanting), sum(wanting))
+        if self._settle(now_us, request.away) > 1:
+            self._rate = self._burst = inf  # nobody has asked for a generation
+        self._follow(request.limit)
+        generation = floor(self._updated_us / self._lease_us)
+        self._count(request, generation)
+        kept = self._ended(request, generation)
+        granted = min(kept, request.renewed)
+        self._level = min(self._level + kept, self._burst - self._before - self._leased) - granted
+        more = self._more(request, granted)
+        self._level -= more
+        self._leased += granted + more
+        holders, demand = max(self._holders, self._were_holders), max(self._demand, self._was_demand)
+        return Grant(granted + more, generation, int(holders), demand)
 
-    def _more(self, share: _Share) -> float:
-        """Give tokens beyond those that are kept: no more than leaves others their part."""
-        supply = max(self.level, 0.0) + self.rate * self._lease_us / _SECOND_US / 2
-        lacking = [max(0.0, each.want - each.leased) for each in self._shares.values()]
-        more = max(0.0, min(share.want - share.leased, self.level, fair_part(lacking, supply)))
-        self.level -= more
-        return more
+    def standing(self, name: str, now_us: int) -> Standing:
+        """How it stands.
 
-    def _is_full(self, granted: float) -> bool:
-        return self.level + self.leased + granted >= self.burst * (1 - _ALMOST)
+        :param name: of the limit.
+        """
+        self._settle(now_us, 0)
+        leased = self._before + self._leased
+        holders, demand = max(self._holders, self._were_holders), max(self._demand, self._was_demand)
+        return Standing(Limit(name, self._rate, self._burst), self._level, leased, int(holders), demand)
 
-    def _refill(self, now_us: int) -> None:
-        """Refill for the time since the last request, step by step to the end of each lease."""
-        ended = sorted(
-            (share.asked_us + self._lease_us, name)
-            for name, share in self._shares.items()
-            if share.asked_us + self._lease_us <= now_us
-        )
-        for end_us, name in ended:
-            self._fill(end_us)
-            self._shares[name].leased = 0
-            if end_us - self._lease_us + FORGOTTEN_US <= now_us:
-                del self._shares[name]
-        self._fill(now_us)
+    def _more(self, request: Request, granted: float) -> float:
+        """Tokens beyond those that are kept."""
+        if request.need > self._burst:
+            if self._level + granted >= self._burst * (1 - _ALMOST):
+                self._waiting_us = 0
+                return request.need - granted
+            self._waiting_us = self._updated_us + self._lease_us
+            return 0
+        if self._updated_us < self._waiting_us:
+            return 0
+        spare = max(0.0, self._level - self._target()) / max(1.0, self._lacking, self._were_lacking)
+        most = self._part * request.seconds + spare
+        return max(0.0, min(min(request.want, most) - granted, self._level))
 
-    def _fill(self, until_us: int) -> None:
+    def _ended(self, request: Request, generation: int) -> float:
+        """End the holder's last lease.
+
+        :return: the tokens of it that come back.
+        """
+        last = request.last
+        if last is None:
+            return 0
+        if last.generation == generation:
+            held = min(last.tokens, self._leased)
+            self._leased -= held
+        elif last.generation == generation - 1:
+            held = min(last.tokens, self._before)
+            self._before -= held
+        else:
+            return 0
+        return min(request.kept, held)
+
+    def _count(self, request: Request, generation: int) -> None:
+        """Count each holder once a generation."""
+        if request.want > 0 and (request.last is None or request.last.generation != generation):
+            demand = request.want / request.seconds
+            self._holders += 1
+            self._demand += demand
+            self._taken += min(self._part, demand)
+            self._lacking += 1 if demand > self._part else 0
+
+    def _follow(self, limit: Limit) -> None:
+        self._low_rate, self._low_burst = min(self._low_rate, limit.rate), min(self._low_burst, limit.burst)
+        self._rate, self._burst = min(self._rate, limit.rate), min(self._burst, limit.burst)
+
+    def _settle(self, now_us: int, away_s: float) -> int:
+        """Refill for the time since the last request.
+
+        :param away_s: of this time, in seconds, how long holders spent of their own shares of the rate instead.
+        :return: how many generations have ended, at most 2: there is nothing of earlier ones.
+        """
+        now = max(now_us, self._updated_us)  # a clock that was set back
+        until = now - away_s * _SECOND_US
+        end = (floor(self._updated_us / self._lease_us) + 1) * self._lease_us
+        ended = 0
+        while ended < 2 and end <= now:
+            self._fill(min(end, until))
+            self._end_generation()
+            end += self._lease_us
+            ended += 1
+        self._fill(until)
+        self._updated_us = now
+        return ended
+
+    def _fill(self, until_us: float) -> None:
         if until_us > self._updated_us:
-            room = self.burst - self.level - self.leased
-            self.level += max(0.0, min(room, (until_us - self._updated_us) * self.rate / _SECOND_US))
+            room = self._burst - self._level - self._before - self._leased
+            self._level += max(0.0, min(room, (until_us - self._updated_us) * self._rate / _SECOND_US))
             self._updated_us = until_us
 
-    def _follow_limits(self) -> None:
-        self.rate = min(share.rate for share in self._shares.values())
-        self.burst = min(share.burst for share in self._shares.values())
+    def _end_generation(self) -> None:
+        if self._holders > 0:
+            supply = self._rate + (self._level - self._target()) * _SECOND_US / self._lease_us
+            part = self._part + (supply - self._taken) / max(1.0, self._lacking)
+            self._part = max(0.0, min(self._rate, max(part, supply / self._holders)))
+        if self._low_rate < inf:
+            self._rate, self._burst = self._low_rate, self._low_burst
+        self._low_rate, self._low_burst = inf, inf
+        self._before, self._leased = self._leased, 0.0
+        self._were_lacking, self._were_holders, self._was_demand = self._lacking, self._holders, self._demand
+        self._taken, self._lacking, self._holders, self._demand = 0.0, 0.0, 0.0, 0.0
 
-
-def fair_part(wants: Sequence[float], supply: float) -> float:
-    """The largest part that each may have, so that those who want less get all they want (max-min).
-
-    :param wants: what each wants.
-    :param supply: what there is for all.
-    """
-    if sum(wants) <= supply:
-        return supply
-    ordered = sorted(wants)
-    for index, want in enumerate(ordered):
-        part = supply / (len(ordered) - index)
-        if want > part:
-            return part
-        supply -= want
-    return supply
+    def _target(self) -> float:
+        """What the bucket keeps for those who come, in tokens."""
+        return min(self._burst, self._rate * self._lease_us / _SECOND_US) / 4

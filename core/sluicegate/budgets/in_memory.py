@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
 
-from sluicegate.budgets.budget_store import Grant, Place, Request
+from sluicegate.budgets.budget_store import Grant, Member, Place, Request, Standing
 from sluicegate.budgets.central import CentralBucket
+from sluicegate.budgets.fleet_members import FleetMembers
 from sluicegate.budgets.places import Places
 
 
@@ -26,21 +27,18 @@ class MemoryBudgets:
         self._now_us = now_us
         self._buckets: dict[str, CentralBucket] = {}
         self._places: dict[str, Places] = {}
+        self._fleet = FleetMembers(place_lease_us)
         self._since_us = now_us()
 
-    def reserve(self, holder: str, requests: Sequence[Request]) -> list[Grant]:
+    def reserve(self, requests: Sequence[Request]) -> list[Grant]:
         """Lease tokens; see `BudgetStore.reserve`."""
         now_us = self._now_us()
-        grants = []
-        for each in requests:
-            bucket = self._buckets.get(each.limit.name)
-            if bucket is None:
-                # As if it had been empty at first, and refilled since then.
-                level = 0 if each.known else each.limit.rate * (now_us - self._since_us) / 1e6
-                bucket = CentralBucket(each.limit, level, self._lease_us, now_us)
-                self._buckets[each.limit.name] = bucket
-            grants.append(bucket.reserve(holder, each, now_us))
-        return grants
+        return [self._bucket(each, now_us).reserve(each, now_us) for each in requests]
+
+    def standings(self) -> list[Standing]:
+        """How all limits stand; see `BudgetStore.standings`."""
+        now_us = self._now_us()
+        return [bucket.standing(name, now_us) for name, bucket in sorted(self._buckets.items())]
 
     def hold(self, holder: str, places: Sequence[Place]) -> list[int]:
         """Take places; see `BudgetStore.hold`."""
@@ -52,11 +50,37 @@ class MemoryBudgets:
         for each in places:
             self._of(each.limit).release(holder, each.identity)
 
+    def join(self, member: Member, again: bool) -> int:
+        """Become a member, or stay one; see `BudgetStore.join`.
+
+        :param again: whether this instance has joined before.
+        """
+        return self._fleet.join(member, again, self._now_us())
+
+    def leave(self, member: Member) -> None:
+        """Stop being a member; see `BudgetStore.leave`."""
+        self._fleet.leave(member)
+
+    def members(self) -> list[Member]:
+        """All members; see `BudgetStore.members`."""
+        return self._fleet.all(self._now_us())
+
     def forget(self) -> None:
         """Lose everything, as a store does that restarts without its data."""
         self._buckets.clear()
         self._places.clear()
+        self._fleet = FleetMembers(self._place_lease_us)
         self._since_us = self._now_us()
+
+    def _bucket(self, request: Request, now_us: int) -> CentralBucket:
+        limit = request.limit
+        if limit.name not in self._buckets:
+            # As if it had been empty when the last lease of before the beginning ended, and refilled since then.
+            refilling_us = now_us - self._since_us - self._lease_us
+            was_lost = request.known or refilling_us < 0
+            level = None if was_lost else max(0.0, refilling_us / 1e6 - request.away) * limit.rate
+            self._buckets[limit.name] = CentralBucket(limit, level, self._lease_us, now_us)
+        return self._buckets[limit.name]
 
     def _of(self, limit: str) -> Places:
         if limit not in self._places:
@@ -74,10 +98,11 @@ class MemoryBudgetStore:
     def __init__(self, budgets: MemoryBudgets, holder: str) -> None:
         self._budgets = budgets
         self._holder = holder
+        self._member: Member | None = None
 
     async def reserve(self, requests: Sequence[Request]) -> Sequence[Grant]:
         """Lease tokens."""
-        return self._budgets.reserve(self._holder, requests)
+        return self._budgets.reserve(requests)
 
     async def hold(self, places: Sequence[Place]) -> Sequence[int]:
         """Take places."""
@@ -86,6 +111,25 @@ class MemoryBudgetStore:
     async def release(self, places: Sequence[Place]) -> None:
         """Free places."""
         self._budgets.release(self._holder, places)
+
+    async def join(self, member: Member) -> int:
+        """Become a member, or stay one."""
+        again, self._member = self._member is not None, member
+        return self._budgets.join(member, again)
+
+    async def leave(self) -> None:
+        """Stop being a member."""
+        if self._member is not None:
+            self._budgets.leave(self._member)
+            self._member = None
+
+    async def members(self) -> Sequence[Member]:
+        """All members."""
+        return self._budgets.members()
+
+    async def standings(self) -> Sequence[Standing]:
+        """How all limits stand."""
+        return self._budgets.standings()
 
     async def close(self) -> None:
         """Nothing to end."""

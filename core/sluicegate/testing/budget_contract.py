@@ -1,13 +1,18 @@
 """The suite that every budget store passes, for stores of your own too."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
 
 import pytest
 
-from sluicegate.budgets import TAKEN, BudgetStore, Limit, Place, Request
+from sluicegate.budgets import TAKEN, BudgetStore, Grant, Limit, Member, Place, Request, SameNameError
 
-LEASE_S = 0.1
+LEASE_S = 0.2
 """How long leased tokens can be spent, in the stores under test."""
+PERIOD_S = 0.05
+"""How often holders ask."""
 PLACE_LEASE_S = 1.0
 """How long a place is held without being renewed."""
 
@@ -28,127 +33,215 @@ class BudgetsUnderTest(ABC):
         """Lose all that the stores keep, as by a restart without data."""
 
 
+@dataclass
+class HolderUnderTest:
+    """One that asks for a limit every 50 ms, and tells what it holds.
+
+    :param store: its own.
+    """
+
+    store: BudgetStore
+    limit: Limit = Limit("orders", rate=100, burst=50)
+    last: Grant | None = None
+
+    async def ask(self, want: float, kept: float = 0, need: float = 0, known: bool = True) -> float:
+        """Tokens of one request."""
+        request = Request(self.limit, want, PERIOD_S, kept, self.last, need, known)
+        [self.last] = await self.store.reserve([request])
+        return self.last.tokens
+
+
 class BudgetStoreContract:
     """Tests of a `BudgetStore`; a class that derives from it gives them a fixture `budgets`.
 
     The fixture gives an empty `BudgetsUnderTest`, whose time has begun a while ago.
     """
 
-    LIMIT = Limit("orders", rate=100, burst=50)
-
-    async def reserved(
-        self, store: BudgetStore, want: float, kept: float = 0, need: float = 0, known: bool = True
-    ) -> float:
-        """Tokens of one request."""
-        [grant] = await store.reserve([Request(self.LIMIT, want, kept, need, known)])
-        return grant.tokens
+    async def holders(self, budgets: BudgetsUnderTest, *names: str) -> list[HolderUnderTest]:
+        """Holders of one limit, which nobody has used and which is full."""
+        budgets.turn(10)
+        return [HolderUnderTest(await budgets.open(name)) for name in names]
 
     async def test_a_limit_that_nobody_has_used_is_full(self, budgets: BudgetsUnderTest) -> None:
-        budgets.turn(10)
-        assert await self.reserved(await budgets.open("a"), 80, known=False) == 50
-        assert await self.reserved(await budgets.open("b"), 80) == 0
+        one, other = await self.holders(budgets, "a", "b")
+        assert await one.ask(80, known=False) == 50
+        assert await other.ask(80) == 0
 
     async def test_what_holders_spend_comes_back_at_the_rate(self, budgets: BudgetsUnderTest) -> None:
-        budgets.turn(10)
-        store = await budgets.open("a")
-        await self.reserved(store, 50, known=False)
-        assert await self.reserved(store, 50) == 0
+        [holder] = await self.holders(budgets, "a")
+        await holder.ask(50, known=False)
+        assert await holder.ask(50) == 0
         budgets.turn(0.05)
-        assert await self.reserved(store, 50) == pytest.approx(5)
+        assert await holder.ask(50) == pytest.approx(5)
 
     async def test_what_is_kept_stays_and_what_is_not_wanted_goes_back(
         self, budgets: BudgetsUnderTest
     ) -> None:
-        budgets.turn(10)
-        one, other = await budgets.open("a"), await budgets.open("b")
-        assert await self.reserved(one, 50, known=False) == 50
-        assert await self.reserved(one, 20, kept=50) == 20
-        assert await self.reserved(other, 30) == 30
-        assert await self.reserved(one, 0, kept=20) == 0
-        assert await self.reserved(other, 50, kept=30) == 50
+        one, other = await self.holders(budgets, "a", "b")
+        assert await one.ask(50, known=False) == 50
+        assert await one.ask(20, kept=50) == 20
+        assert await other.ask(10) == 10
+        assert await one.ask(0, kept=20) == 0
+        assert await other.ask(50, kept=10) >= 20
 
     async def test_nothing_refills_beside_what_is_leased(self, budgets: BudgetsUnderTest) -> None:
-        budgets.turn(10)
-        one, other = await budgets.open("a"), await budgets.open("b")
-        assert await self.reserved(one, 50, known=False) == 50
+        one, other = await self.holders(budgets, "a", "b")
+        assert await one.ask(50, known=False) == 50
         budgets.turn(LEASE_S / 2)
-        assert await self.reserved(other, 50) == 0
+        assert await other.ask(50) == 0
 
     async def test_a_lease_ends_by_itself_and_nothing_of_it_comes_back(
         self, budgets: BudgetsUnderTest
     ) -> None:
-        budgets.turn(10)
-        one, other = await budgets.open("a"), await budgets.open("b")
-        assert await self.reserved(one, 50, known=False) == 50
-        budgets.turn(LEASE_S + 0.05)
-        assert await self.reserved(other, 50) == pytest.approx(5)
-        assert await self.reserved(one, 50, kept=50) == 0
-
-    async def test_a_limit_is_shared_by_need_and_each_gets_something(self, budgets: BudgetsUnderTest) -> None:
-        stores = [await budgets.open(name) for name in ("a", "b", "c")]
-        wants, got = (1.0, 50.0, 50.0), [0.0, 0.0, 0.0]
-        for turn in range(40):
-            budgets.turn(0.01)
-            index = turn % 3
-            got[index] += await self.reserved(stores[index], wants[index])
-        assert got[0] == pytest.approx(13, abs=1)
-        assert got[1] == pytest.approx(got[2], rel=0.2)
-        assert sum(got) == pytest.approx(40, abs=2)
+        one, other = await self.holders(budgets, "a", "b")
+        assert await one.ask(50, known=False) == 50
+        budgets.turn(2 * LEASE_S + 0.05)
+        assert 0 < await other.ask(50) <= 25
+        assert await one.ask(50, kept=50) < 5
 
     async def test_parts_of_a_token_add_up(self, budgets: BudgetsUnderTest) -> None:
-        store = await budgets.open("a")
-        kept = 0.0
+        holder = HolderUnderTest(await budgets.open("a"))
+        budgets.turn(LEASE_S)
+        kept = await holder.ask(0.1, known=False)
         for _ in range(4):
             budgets.turn(0.004)
-            kept = await self.reserved(store, 1, kept)
+            kept = await holder.ask(1, kept)
         assert kept == 1
 
     async def test_a_need_above_the_burst_waits_until_the_bucket_is_full(
         self, budgets: BudgetsUnderTest
     ) -> None:
-        budgets.turn(10)
-        store = await budgets.open("a")
-        assert await self.reserved(store, 20, known=False) == 20
-        assert await self.reserved(store, 70, need=70) == 30
-        budgets.turn(0.09)
-        assert await self.reserved(store, 70, kept=30, need=70) < 70
-        kept = 30.0
-        for _ in range(3):
-            budgets.turn(0.09)
-            kept = await self.reserved(store, 70, kept, need=70)
-        assert kept == 70
-        budgets.turn(0.09)
-        assert await self.reserved(store, 1) == 0, "it has left a debt"
+        [holder] = await self.holders(budgets, "a")
+        assert await holder.ask(20, known=False) == 20
+        assert await holder.ask(70, need=70) == 0
+        budgets.turn(0.19)
+        assert await holder.ask(70, need=70) == 0
+        budgets.turn(0.01)
+        assert await holder.ask(70, need=70) == 70
+        budgets.turn(0.1)
+        assert await holder.ask(1) == 0, "it has left a debt"
+        budgets.turn(0.25)
+        assert await holder.ask(1) == 1
+
+    async def test_who_needs_more_than_the_burst_waits_for_what_others_hold(
+        self, budgets: BudgetsUnderTest
+    ) -> None:
+        one, other, third = await self.holders(budgets, "a", "b", "c")
+        assert await other.ask(20, known=False) == 20
+        budgets.turn(PERIOD_S)
+        assert await one.ask(70, need=70) == 0, "others may spend 20 as well"
+        assert await other.ask(30, kept=15) == 15, "who has some keeps it while one waits"
+        assert await third.ask(70, need=70) == 0, "two that wait do not keep each other waiting"
+        budgets.turn(PERIOD_S)
+        assert await other.ask(0) == 0
+        budgets.turn(0.2)
+        assert await one.ask(70, need=70) == 70
 
     async def test_the_lower_limit_wins_while_holders_differ(self, budgets: BudgetsUnderTest) -> None:
-        budgets.turn(10)
-        one, other = await budgets.open("a"), await budgets.open("b")
-        assert await self.reserved(one, 1, known=False) == 1
-        lower = Limit("orders", rate=10, burst=5)
-        [grant] = await other.reserve([Request(lower, 50, known=True)])
-        assert grant.tokens == 4
-        budgets.turn(LEASE_S + 0.1)
-        assert 0 < await self.reserved(one, 50) <= 1
+        one, other = await self.holders(budgets, "a", "b")
+        assert await one.ask(1, known=False) == 1
+        other.limit = Limit("orders", rate=10, burst=5)
+        assert await other.ask(50) == 4
+        budgets.turn(2 * LEASE_S + 0.1)
+        assert 0 < await one.ask(50) <= 5
 
     async def test_a_lost_bucket_begins_empty(self, budgets: BudgetsUnderTest) -> None:
-        budgets.turn(10)
-        one, other = await budgets.open("a"), await budgets.open("b")
-        assert await self.reserved(one, 50, known=False) == 50
+        one, other = await self.holders(budgets, "a", "b")
+        assert await one.ask(50, known=False) == 50
         await budgets.lose()
-        assert await self.reserved(one, 50) == 0
-        assert await self.reserved(other, 50, known=False) == 0
+        assert await other.ask(50, known=False) == 0, "what others had may still be spent"
+        assert await one.ask(50, kept=40) == 40, "but is what who says so has"
         budgets.turn(0.05)
-        assert await self.reserved(other, 50, known=False) == pytest.approx(5)
+        assert 0 < await other.ask(50, known=False) <= 5
+
+    async def test_nothing_is_refilled_for_the_time_away(self, budgets: BudgetsUnderTest) -> None:
+        one, other = await self.holders(budgets, "a", "b")
+        assert await one.ask(50, known=False) == 50
+        budgets.turn(1)
+        for holder in one, other:
+            request = Request(holder.limit, 50, PERIOD_S, last=holder.last, known=True, away=0.95)
+            [grant] = await holder.store.reserve([request])
+            assert grant.tokens <= 5
+
+    @pytest.mark.parametrize("count", [2, 8, 20])
+    @pytest.mark.parametrize("busy", [0.5, 0.9])
+    async def test_a_limit_is_used_and_shared_by_demand(
+        self, budgets: BudgetsUnderTest, count: int, busy: float
+    ) -> None:
+        """Demand is twice the limit; one wants `busy` of it, and from 4 s on another one does."""
+        budgets.turn(10)
+        limit, random, got = Limit("orders", 1000, 1000), Random(count), [0.0] * count
+        holders = [HolderUnderTest(await budgets.open(f"holder {index}"), limit) for index in range(count)]
+        for turn in range(round(10 / PERIOD_S)):
+            if turn * PERIOD_S in (2, 6):
+                got = [0.0] * count
+            at = sorted((random.random() * PERIOD_S, index) for index in range(count))
+            passed = 0.0
+            for when, index in at:
+                budgets.turn(when - passed)
+                passed = when
+                first = 0 if turn * PERIOD_S < 4 else count - 1
+                demand = 2000 * (busy if index == first else (1 - busy) / (count - 1))
+                got[index] += await holders[index].ask(demand * PERIOD_S)
+            budgets.turn(PERIOD_S - passed)
+            if (turn + 1) * PERIOD_S in (4, 10):
+                self._is_shared(got, busy, first, 2 if turn * PERIOD_S < 4 else 4)
+
+    @staticmethod
+    def _is_shared(got: Sequence[float], busy: float, first: int, seconds: float) -> None:
+        assert sum(got) >= 0.99 * 1000 * seconds
+        others = 2000 * (1 - busy) / (len(got) - 1)
+        fair = [min(others, 1000 / len(got))] * len(got)
+        fair[first] = 1000 - sum(fair[1:])
+        assert [each / seconds for each in got] == pytest.approx(fair, rel=0.1)
 
     async def test_many_limits_are_asked_at_once(self, budgets: BudgetsUnderTest) -> None:
         budgets.turn(10)
         one, other = await budgets.open("a"), await budgets.open("b")
         limits = [Limit(f"limit {number}", 10, 1 + number) for number in range(20)]
-        grants = await one.reserve([Request(limit, 100, known=False) for limit in limits])
+        grants = await one.reserve([Request(limit, 100, 1) for limit in limits])
         assert [grant.tokens for grant in grants] == [1 + number for number in range(20)]
-        [grant, _] = await other.reserve([Request(limit, 5, known=True) for limit in limits[:2]])
-        assert (grant.holders, grant.demand) == (2, 105)
+        [grant, _] = await other.reserve([Request(limit, 5, 0.1, known=True) for limit in limits[:2]])
+        assert (grant.holders, grant.demand) == (2, 150)
         assert await one.reserve([]) == []
+
+    async def test_standings_tell_of_all_limits(self, budgets: BudgetsUnderTest) -> None:
+        [holder] = await self.holders(budgets, "a")
+        await holder.ask(20, known=False)
+        await holder.store.reserve([Request(Limit("*", 10, 10), 4, 1)])
+        [first, second] = await holder.store.standings()
+        assert (first.limit, first.leased, first.level) == (Limit("*", 10, 10), 4, 6)
+        assert (second.limit, second.holders, second.demand) == (holder.limit, 1, 400)
+        budgets.turn(1)
+        [_, second] = await holder.store.standings()
+        assert (second.level, second.leased) == (50, 0)
+
+    async def test_members_stay_as_long_as_they_join(self, budgets: BudgetsUnderTest) -> None:
+        one, other = await budgets.open("a"), await budgets.open("b")
+        first, second = Member("g1", "kafka/0", "x", "{}"), Member("g1", "kafka/1", "y", '{"a":\n1}')
+        assert await other.join(second) == 1
+        assert await one.join(first) == 2
+        assert await one.members() == [first, second]
+        budgets.turn(PLACE_LEASE_S * 0.6)
+        assert await other.join(second) == 2
+        budgets.turn(PLACE_LEASE_S * 0.6)
+        assert await one.members() == [second]
+        await other.leave()
+        assert await one.members() == []
+        assert await one.join(first) == 1
+
+    async def test_two_members_of_one_name_are_told(self, budgets: BudgetsUnderTest) -> None:
+        one, other = await budgets.open("a"), await budgets.open("b")
+        before, after = Member("g1", "kafka/0", "x"), Member("g1", "kafka/0", "y")
+        assert await one.join(before) == 1
+        assert await other.join(after) == 1, "it may be its successor"
+        assert await other.join(after) == 1
+        with pytest.raises(SameNameError, match="'g1' too: give each its own name by `budgets.gateway`"):
+            await one.join(before)
+        with pytest.raises(SameNameError):
+            await other.join(after)
+        await one.leave()
+        assert await one.members() == [after]
 
     async def test_places_are_given_up_to_the_most(self, budgets: BudgetsUnderTest) -> None:
         budgets.turn(PLACE_LEASE_S)

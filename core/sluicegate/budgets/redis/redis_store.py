@@ -10,7 +10,6 @@ from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import AuthenticationError, NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError
 
 from sluicegate.budgets.budget_store import BudgetStoreError, Grant, Place, Request
-from sluicegate.budgets.central import FORGOTTEN_US
 from sluicegate.budgets.redis.scripts import SCRIPTS
 
 
@@ -61,7 +60,7 @@ class RedisBudgetStore:
             since, *answers = await self._called(self._asks_since(), *self._reserves(requests))
         numbers = [float(text) for answer in answers for text in answer.split()]
         grants = [
-            Grant(tokens, int(holders), demand)
+            Grant(tokens, 0, int(holders), demand)
             for tokens, holders, demand in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
         ]
         if since == self._since:
@@ -69,7 +68,7 @@ class RedisBudgetStore:
         # It has begun anew. What was leased by its former beginning is worth nothing.
         self._since = since
         return [
-            grant if each.known else Grant(0, grant.holders, grant.demand)
+            grant if each.known else Grant(0, 0, grant.holders, grant.demand)
             for each, grant in zip(requests, grants, strict=True)
         ]
 
@@ -105,7 +104,7 @@ class RedisBudgetStore:
 
     def _reserves(self, requests: Sequence[Request]) -> list["_Call"]:
         """One call for all limits; in a cluster one for each, as their buckets are on different servers."""
-        times = self._now_us(), self._since, self._lease_us, FORGOTTEN_US
+        times = self._now_us(), self._since, self._lease_us, 1_000_000
         is_cluster = isinstance(self._client, RedisCluster)
         calls = [[each] for each in requests] if is_cluster else [requests]
         return [
