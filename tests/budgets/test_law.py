@@ -3,9 +3,11 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import pytest
+from benchmarks.harness.redis import RedisServer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.budgets.conftest import LEASE_US, InMemory
+from tests.budgets.conftest import LEASE_US, InMemory, InRedis
 
 from sluicegate.budgets import BudgetStore, Grant, Limit, Request
 from sluicegate.testing.budget_contract import BudgetsUnderTest
@@ -14,7 +16,7 @@ RATE, BURST = 1000, 300
 LIMIT = Limit("orders", RATE, BURST)
 HOLDERS = 3
 NEED = BURST + RATE * LEASE_US // 1_000_000
-"""An operation larger than a full bucket; its debt is refilled in a lease, as a store that is lost forgets debts."""
+"""An operation larger than a full bucket; a lease refills its debt, as a store that is lost forgets debts."""
 
 _US = st.sampled_from(
     [0, 1, 999, 10_000, 50_000, LEASE_US // 2, LEASE_US - 1, LEASE_US, LEASE_US + 1, 2_000_000]
@@ -165,3 +167,33 @@ HOARDING = [
 def test_no_window_is_above_rate_and_burst(steps: list[tuple[str, int]]) -> None:
     world = asyncio.run(played(InMemory(), steps))
     assert world.excess() <= 1e-6
+
+
+@pytest.mark.parametrize("steps", [HOARDING])
+async def test_the_same_in_redis(in_redis: InRedis, steps: list[tuple[str, int]]) -> None:
+    assert (await played(in_redis, steps)).excess() <= 1e-6
+
+
+def test_redis_grants_what_this_process_grants(redis_server: RedisServer) -> None:
+    with asyncio.Runner() as runner:
+
+        @settings(max_examples=150)
+        @example([("ask", 0, 1), ("serve", 0), ("hear", 0), ("spend", 0, 1)])
+        @example(HOARDING)
+        @given(st.lists(_STEPS, max_size=60))
+        def alike(steps: list[tuple[str, int]]) -> None:
+            runner.run(_alike(redis_server.url, steps))
+
+        alike()
+
+
+async def _alike(url: str, steps: list[tuple[str, int]]) -> None:
+    budgets = InRedis(url)
+    try:
+        await budgets.lose()
+        await budgets.open("the first")
+        here, there = await played(InMemory(), steps), await played(budgets, steps)
+    finally:
+        await budgets.close()
+    assert there.spent == here.spent
+    assert there.excess() <= 1e-6

@@ -33,7 +33,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a holder has from now until its lease ends; a lease lasts from when the holder sent the request."""
+    """What a holder has until its lease ends, which lasts from when it sent the request."""
 
     tokens: float
     generation: int
@@ -48,8 +48,8 @@ class Grant:
 class Request:
     """What a holder asks of one limit.
 
-    After a call that failed, a holder says neither `kept` nor `last`, as it does not know what came of them. It may
-    go on to spend `renewed` of that call until the lease ends that it had before.
+    After a call that failed, a holder says neither `kept` nor `last`, as it does not know what came of them.
+    It may go on to spend `renewed` of that call until the lease ends that it had before.
     """
 
     limit: Limit
@@ -68,14 +68,14 @@ class Request:
     """Whether it has had a grant within the last half hour. A bucket that is gone starts empty then, as the
     store has lost it; stores keep buckets for an hour."""
     away: float = 0
-    """Of the time since it last asked for this limit (since its start, if never), the seconds in which it could
-    not reach the store."""
+    """Of the time since it last asked for this limit (since its start, if never), the seconds in which it
+    could not reach the store."""
 
     @property
     def renewed(self) -> float:
-        """The part of `kept` that is in the next grant for sure, and can be spent meanwhile; the rest goes back.
+        """The part of `kept` that is in the next grant for sure, so that it can be spent meanwhile.
 
-        Who needs more than a full bucket gives all back, so that it can become full.
+        The rest goes back. Who needs more than a full bucket gives all back, so that it can become full.
         """
         return 0 if self.need > self.limit.burst else min(self.kept, self.want)
 
@@ -151,8 +151,8 @@ class BudgetStore(Protocol):
         """Become a member of the fleet, or stay one; without another call this ends when a place would.
 
         :return: how many members the fleet has.
-        :raises SameNameError: if a process that has the same names of gateway and worker has joined again since
-            this one first joined; this one is a member nevertheless.
+        :raises SameNameError: if a process that has the same names of gateway and worker has joined again
+            since this one first joined; this one is a member nevertheless.
         """
 
     async def leave(self) -> None:
@@ -162,7 +162,10 @@ class BudgetStore(Protocol):
         """All members of the fleet, in order of their names."""
 
     async def standings(self) -> Sequence[Standing]:
-        """How all limits of the fleet stand, in order of their names. For people: it may cost the store much."""
+        """How all limits of the fleet stand, in order of their names.
+
+        It is for people, and may cost the store much.
+        """
 
     async def close(self) -> None:
         """End the connections; idempotent."""

@@ -1,25 +1,33 @@
 """The bucket of one limit, of which holders lease tokens.
 
-The bucket refills at the rate, until what it has and what its holders have leased make up a full one. It keeps
-no record of a holder: leases are counted in generations, each as long as a lease. A grant counts in its
+The bucket refills at the rate, until what it has and what its holders have leased make up a full one. It
+keeps no record of a holder: leases are counted in generations, each as long as a lease. A grant counts in its
 generation until its holder reports it, or until the generation after it has ended, which is not before the
-lease has. So level + leased <= burst at all times, and what is unspent anywhere is at most that. Hence in every
-window of T seconds, whatever holders do or do not report: spent by all <= rate x T + burst.
+lease has. So level + leased <= burst at all times, and what is unspent anywhere is at most that. Hence in
+every window of T seconds, whatever holders do or do not report: spent by all <= rate x T + burst.
 
-A holder whose one need is larger than a full bucket gets it once the bucket is full and nobody else has leased
-anything, and leaves a debt: spent by all <= rate x T + the largest need.
+A holder whose one need is larger than a full bucket gets it once the bucket is full and nobody else has
+leased anything, and leaves a debt: spent by all <= rate x T + the largest need.
 
 Holders share max-min, by a part that each may have: those who want less get all they want. The part is
 corrected once a generation by what all have wanted of it, so that it fits within a few generations.
 """
 
+import struct
 from math import floor, inf
+from typing import Final, Self
 
 from sluicegate.budgets.budget_store import Grant, Limit, Request, Standing
 
 _SECOND_US = 1_000_000
 _ALMOST = 1e-9
 """What sums of floats may lack."""
+_STATE: Final = (
+    *("_level", "_updated_us", "_rate", "_burst", "_low_rate", "_low_burst", "_before", "_leased", "_part"),
+    *("_taken", "_lacking", "_holders", "_demand", "_were_lacking", "_were_holders", "_was_demand"),
+    "_waiting_us",
+)
+"""What a bucket keeps, in the order in which reserve.lua packs it."""
 
 
 class CentralBucket:
@@ -31,12 +39,14 @@ class CentralBucket:
     :param now_us: any clock that all holders of the bucket share.
     """
 
+    __slots__ = ("_lease_us", *_STATE)
+
     def __init__(self, limit: Limit, level: float | None, lease_us: int, now_us: int) -> None:
         self._lease_us = lease_us
         self._level = 0.0 if level is None else min(level, limit.burst)
         self._updated_us: float = now_us
         self._rate, self._burst = limit.rate, limit.burst
-        """The lowest that holders know in this generation and the last: policies may reach them at different times."""
+        """The lowest that holders know in this generation and the last: policies reach them one by one."""
         self._low_rate, self._low_burst = inf, inf
         """The lowest of this generation."""
         self._before, self._leased = 0.0, limit.burst if level is None else 0.0
@@ -44,11 +54,19 @@ class CentralBucket:
         self._part = limit.rate
         """Tokens a second that each holder may have."""
         self._taken, self._lacking, self._holders, self._demand = 0.0, 0.0, 0.0, 0.0
-        """Of this generation: what holders want of their parts, how many want more, how many want any, how much."""
+        """Of this generation: what holders want of their parts, who want more, who want any, and how much."""
         self._were_lacking, self._were_holders, self._was_demand = 0.0, 0.0, 0.0
         """The same of the last generation."""
         self._waiting_us = 0.0
         """Until when a need larger than the bucket waits for a full one."""
+
+    @classmethod
+    def restored(cls, packed: bytes, lease_us: int) -> Self:
+        """A bucket as reserve.lua has packed it."""
+        bucket = cls(Limit("", 1, 1), 0, lease_us, 0)
+        for name, value in zip(_STATE, struct.unpack(f"<{len(_STATE)}d", packed), strict=True):
+            setattr(bucket, name, value)
+        return bucket
 
     def reserve(self, request: Request, now_us: int) -> Grant:
         """Lease tokens; what the holder had leased before ends.
@@ -67,8 +85,7 @@ class CentralBucket:
         more = self._more(request, granted)
         self._level -= more
         self._leased += granted + more
-        holders, demand = max(self._holders, self._were_holders), max(self._demand, self._was_demand)
-        return Grant(granted + more, generation, int(holders), demand)
+        return Grant(granted + more, generation, *self._sharing())
 
     def standing(self, name: str, now_us: int) -> Standing:
         """How it stands.
@@ -77,8 +94,11 @@ class CentralBucket:
         """
         self._settle(now_us, 0)
         leased = self._before + self._leased
-        holders, demand = max(self._holders, self._were_holders), max(self._demand, self._was_demand)
-        return Standing(Limit(name, self._rate, self._burst), self._level, leased, int(holders), demand)
+        return Standing(Limit(name, self._rate, self._burst), self._level, leased, *self._sharing())
+
+    def _sharing(self) -> tuple[int, float]:
+        """How many share the limit, and the tokens a second that they want."""
+        return int(max(self._holders, self._were_holders)), max(self._demand, self._was_demand)
 
     def _more(self, request: Request, granted: float) -> float:
         """Tokens beyond those that are kept."""
@@ -128,7 +148,7 @@ class CentralBucket:
     def _settle(self, now_us: int, away_s: float) -> int:
         """Refill for the time since the last request.
 
-        :param away_s: of this time, in seconds, how long holders spent of their own shares of the rate instead.
+        :param away_s: of this time, how many seconds holders spent of their own shares of the rate instead.
         :return: how many generations have ended, at most 2: there is nothing of earlier ones.
         """
         now = max(now_us, self._updated_us)  # a clock that was set back

@@ -75,7 +75,7 @@ class MemoryBudgets:
     def _bucket(self, request: Request, now_us: int) -> CentralBucket:
         limit = request.limit
         if limit.name not in self._buckets:
-            # As if it had been empty when the last lease of before the beginning ended, and refilled since then.
+            # As if it had been empty when the last lease of before the beginning ended.
             refilling_us = now_us - self._since_us - self._lease_us
             was_lost = request.known or refilling_us < 0
             level = None if was_lost else max(0.0, refilling_us / 1e6 - request.away) * limit.rate

@@ -33,6 +33,9 @@ class BudgetsUnderTest(ABC):
         """Lose all that the stores keep, as by a restart without data."""
 
 
+ORDERS = Limit("orders", rate=100, burst=50)
+
+
 @dataclass
 class HolderUnderTest:
     """One that asks for a limit every 50 ms, and tells what it holds.
@@ -41,7 +44,7 @@ class HolderUnderTest:
     """
 
     store: BudgetStore
-    limit: Limit = Limit("orders", rate=100, burst=50)
+    limit: Limit = ORDERS
     last: Grant | None = None
 
     async def ask(self, want: float, kept: float = 0, need: float = 0, known: bool = True) -> float:
@@ -170,7 +173,7 @@ class BudgetStoreContract:
     ) -> None:
         """Demand is twice the limit; one wants `busy` of it, and from 4 s on another one does."""
         budgets.turn(10)
-        limit, random, got = Limit("orders", 1000, 1000), Random(count), [0.0] * count
+        limit, random, got = Limit("orders", 1000, 1000), Random(count), [0.0] * count  # noqa: S311 - no secret
         holders = [HolderUnderTest(await budgets.open(f"holder {index}"), limit) for index in range(count)]
         for turn in range(round(10 / PERIOD_S)):
             if turn * PERIOD_S in (2, 6):
@@ -236,7 +239,7 @@ class BudgetStoreContract:
         assert await one.join(before) == 1
         assert await other.join(after) == 1, "it may be its successor"
         assert await other.join(after) == 1
-        with pytest.raises(SameNameError, match="'g1' too: give each its own name by `budgets.gateway`"):
+        with pytest.raises(SameNameError, match=r"'g1' too: give each its own name by `budgets.gateway`"):
             await one.join(before)
         with pytest.raises(SameNameError):
             await other.join(after)

@@ -1,25 +1,41 @@
 """The budget store in a Redis or Valkey."""
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import AuthenticationError, NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError
 
-from sluicegate.budgets.budget_store import BudgetStoreError, Grant, Place, Request
+from sluicegate.budgets.budget_store import (
+    BudgetStoreError,
+    Grant,
+    Member,
+    Place,
+    Request,
+    SameNameError,
+    Standing,
+)
+from sluicegate.budgets.central import CentralBucket
 from sluicegate.budgets.redis.scripts import SCRIPTS
+
+_AT_ONCE: Final = 500
+"""Limits of one script call, so that no call holds the server for long."""
+_PATIENT_S: Final = 10.0
+"""How long a call for people may take."""
 
 
 class RedisBudgetStore:
     """Budgets in a Redis for one holder; a `BudgetStore`.
 
-    Keys begin with `prefix`, and all keys of one limit are in one hash slot.
+    All keys of one limit are in one hash slot.
 
     :param client: of the server; it must try nothing again, and is closed with the store.
-    :param prefix: tells the budgets of one fleet of gateways from those of others.
+    :param fleet: tells the budgets of one fleet of gateways from those of others.
     :param holder: its name.
     :param lease_us: how long leased tokens can be spent, in us; the same for all holders.
     :param place_lease_us: how long a place is held without being renewed, in us.
@@ -30,7 +46,7 @@ class RedisBudgetStore:
     def __init__(
         self,
         client: Redis | RedisCluster,
-        prefix: str,
+        fleet: str,
         holder: str,
         lease_us: int,
         place_lease_us: int,
@@ -38,38 +54,31 @@ class RedisBudgetStore:
         now_us: Callable[[], int] = lambda: 0,
     ) -> None:
         self._client = client
-        self._prefix = prefix
+        self._fleet = fleet
+        self._fleet_key = f"sluicegate:{quote(fleet, safe='')}"
+        self._prefix = f"sluicegate:1:{quote(fleet, safe='')}"
         self._holder = holder
         self._lease_us = lease_us
         self._place_lease_us = place_lease_us
         self._timeout_s = timeout_s
         self._now_us = now_us
-        self._since = b""
-        """When the store began, as far as this holder knows; empty before it has asked."""
+        self._member: Member | None = None
 
-    async def begin(self) -> None:
-        """Ask the store when it began: then each limit was empty, and an unused one has refilled since."""
-        async with self._answering():
-            (self._since,) = await self._called(self._asks_since())
+    async def begin(self) -> tuple[int, int]:
+        """Ask the store when the budgets of this fleet began: then each limit was empty.
+
+        :return: that time and the time now, in us.
+        """
+        [[since, now]] = await self._called(("since", [self._fleet_key], ()))
+        return int(since), int(now)
 
     async def reserve(self, requests: Sequence[Request]) -> Sequence[Grant]:
         """Lease tokens."""
-        if not self._since:
-            await self.begin()
         async with self._answering():
-            since, *answers = await self._called(self._asks_since(), *self._reserves(requests))
-        numbers = [float(text) for answer in answers for text in answer.split()]
-        grants = [
-            Grant(tokens, 0, int(holders), demand)
-            for tokens, holders, demand in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
-        ]
-        if since == self._since:
-            return grants
-        # It has begun anew. What was leased by its former beginning is worth nothing.
-        self._since = since
+            answer = b"".join(await self._called(*await self._reserves(requests)))
         return [
-            grant if each.known else Grant(0, 0, grant.holders, grant.demand)
-            for each, grant in zip(requests, grants, strict=True)
+            Grant(tokens, int(generation), int(holders), demand)
+            for tokens, generation, holders, demand in struct.iter_unpack("<4d", answer)
         ]
 
     async def hold(self, places: Sequence[Place]) -> Sequence[int]:
@@ -77,10 +86,11 @@ class RedisBudgetStore:
         by_limit: dict[str, list[int]] = {}
         for index, place in enumerate(places):
             by_limit.setdefault(place.limit, []).append(index)
-        await self.begin()
-        calls = [self._holds(limit, [places[index] for index in by_limit[limit]]) for limit in by_limit]
         async with self._answering():
-            answers = await self._called(*calls)
+            since, _ = await self.begin()
+            answers = await self._called(
+                *(self._holds(limit, [places[each] for each in by_limit[limit]], since) for limit in by_limit)
+            )
         held = [0] * len(places)
         for indexes, answer in zip(by_limit.values(), answers, strict=True):
             for index, taken in zip(indexes, answer, strict=True):
@@ -93,36 +103,81 @@ class RedisBudgetStore:
         async with self._answering():
             await self._called(*calls)
 
+    async def join(self, member: Member) -> int:
+        """Become a member, or stay one."""
+        again, self._member = self._member is not None, member
+        async with self._answering():
+            await self.begin()
+            about = self._place_lease_us, _name(member), member.instance, int(again), member.info
+            [count] = await self._called(("join", self._member_keys(), about))
+        if count < 0:
+            raise SameNameError(member)
+        return int(count)
+
+    async def leave(self) -> None:
+        """Stop being a member."""
+        if self._member is not None:
+            member, self._member = self._member, None
+            async with self._answering():
+                await self._called(("leave", self._member_keys(), (_name(member), member.instance)))
+
+    async def members(self) -> Sequence[Member]:
+        """All members."""
+        async with self._answering(_PATIENT_S):
+            [answer] = await self._called(("members", self._member_keys(), ()))
+        texts = [text.decode() for text in answer]
+        return [_member(name, value) for name, value in sorted(zip(texts[::2], texts[1::2], strict=True))]
+
+    async def standings(self) -> Sequence[Standing]:
+        """How all limits stand."""
+        start, end = f"{self._prefix}:{{", "}:bucket"
+        async with self._answering(_PATIENT_S):
+            _, now_us = await self.begin()
+            keys = sorted({key async for key in self._client.scan_iter(f"{start}*{end}", count=1000)})
+            pipe = self._client.pipeline(transaction=False)
+            for key in keys:
+                pipe.get(key)
+            values = await pipe.execute()
+        return [
+            CentralBucket.restored(value, self._lease_us).standing(
+                key.decode().removeprefix(start).removesuffix(end), now_us
+            )
+            for key, value in zip(keys, values, strict=True)
+            if value
+        ]
+
     async def close(self) -> None:
         """End the connections."""
         await self._client.aclose()
 
     # -- calls: the script, its keys and its arguments ------------------------------------------------
 
-    def _asks_since(self) -> "_Call":
-        return "since", [f"{self._prefix}:since"], (self._now_us(),)
-
-    def _reserves(self, requests: Sequence[Request]) -> list["_Call"]:
-        """One call for all limits; in a cluster one for each, as their buckets are on different servers."""
-        times = self._now_us(), self._since, self._lease_us, 1_000_000
-        is_cluster = isinstance(self._client, RedisCluster)
-        calls = [[each] for each in requests] if is_cluster else [requests]
+    async def _reserves(self, requests: Sequence[Request]) -> list["_Call"]:
+        """Few calls for all limits; in a cluster one for each, as their buckets are on different servers."""
+        if isinstance(self._client, RedisCluster):
+            since, _ = await self.begin()
+            calls, more_keys, about = [[each] for each in requests], [], (self._lease_us, since)
+        else:
+            calls = [requests[first : first + _AT_ONCE] for first in range(0, len(requests), _AT_ONCE)]
+            more_keys, about = [self._fleet_key], (self._lease_us, "")
         return [
             (
                 "reserve",
-                [f"{self._prefix}:{{{each.limit.name}}}:bucket" for each in together],
-                (*times, self._holder, *(number for each in together for number in _numbers(each))),
+                [*(f"{self._prefix}:{{{each.limit.name}}}:bucket" for each in together), *more_keys],
+                (*about, b"".join(map(_packed, together))),
             )
             for together in calls
         ]
 
-    def _holds(self, limit: str, places: Sequence[Place]) -> "_Call":
+    def _holds(self, limit: str, places: Sequence[Place], since: int) -> "_Call":
         wanted = [argument for each in places for argument in (each.identity, each.most, int(each.known))]
-        times = self._now_us(), self._since, self._place_lease_us
-        return "hold", self._place_keys(limit), (*times, self._holder, *wanted)
+        return "hold", self._place_keys(limit), (since, self._place_lease_us, self._holder, *wanted)
 
     def _place_keys(self, limit: str) -> list[str]:
         return [f"{self._prefix}:{{{limit}}}:holders", f"{self._prefix}:{{{limit}}}:ends"]
+
+    def _member_keys(self) -> list[str]:
+        return [f"{self._prefix}:{{members}}:members", f"{self._prefix}:{{members}}:alive"]
 
     async def _called(self, *calls: "_Call") -> list[Any]:
         """What scripts answer, in one round trip; once more if the server does not know them yet."""
@@ -135,24 +190,48 @@ class RedisBudgetStore:
 
     async def _sent(self, calls: Sequence["_Call"]) -> list[Any]:
         pipe = self._client.pipeline(transaction=False)
+        now_us = self._now_us()
         for name, keys, arguments in calls:
-            pipe.execute_command("EVALSHA", SCRIPTS[name].digest, len(keys), *keys, *arguments)
+            pipe.execute_command("EVALSHA", SCRIPTS[name].digest, len(keys), *keys, now_us, *arguments)
         return await pipe.execute()
 
     @asynccontextmanager
-    async def _answering(self) -> AsyncIterator[None]:
+    async def _answering(self, timeout_s: float = 0) -> AsyncIterator[None]:
+        timeout_s = max(timeout_s, self._timeout_s)
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(timeout_s):
                 yield
         except TimeoutError:
-            raise BudgetStoreError(f"no answer within {self._timeout_s * 1000:.0f} ms") from None
+            raise BudgetStoreError(f"no answer within {timeout_s * 1000:.0f} ms") from None
         except (RedisError, OSError) as error:
-            raise BudgetStoreError(_explained(error)) from error
+            raise BudgetStoreError(_explained(error, self._fleet)) from error
 
 
-def _numbers(request: Request) -> tuple[float, ...]:
-    limit = request.limit
-    return limit.rate, limit.burst, request.want, request.kept, request.need, int(request.known)
+def _packed(request: Request) -> bytes:
+    limit, last = request.limit, request.last
+    return struct.pack(
+        "<10d",
+        limit.rate,
+        limit.burst,
+        request.want,
+        request.seconds,
+        request.kept,
+        last.tokens if last else 0,
+        last.generation if last else -1,
+        request.need,
+        request.known,
+        request.away,
+    )
+
+
+def _name(member: Member) -> str:
+    return f"{member.gateway}\n{member.worker}"
+
+
+def _member(name: str, value: str) -> Member:
+    gateway, _, worker = name.partition("\n")
+    instance, _, info = value[1:].partition("\n")
+    return Member(gateway, worker, instance, info)
 
 
 _REMEDIES = {
@@ -162,7 +241,13 @@ _REMEDIES = {
 }
 
 
-def _explained(error: Exception) -> str:
+def _explained(error: Exception, fleet: str) -> str:
+    _, is_other, version = str(error).partition("OTHERVERSION ")
+    if is_other:
+        return (
+            f"the budgets of fleet {fleet!r} are of another version ({version}; this gateway knows 1): "
+            "give this fleet another `budgets.name`, or run one version in all gateways"
+        )
     text = f"{type(error).__name__}: {error}"
     remedy = next((remedy for kind, remedy in _REMEDIES.items() if isinstance(error, kind)), "")
     return f"{text}; {remedy}" if remedy else text

@@ -1,144 +1,124 @@
--- Leases tokens of several limits; the law is that of central.py.
--- KEYS: one bucket for each limit.
--- ARGV: now (us; 0 for the server's clock), since (us; when this store began), lease (us), forgotten (us), holder,
---       and for each limit: rate, burst, want, kept, need, known (1 or 0).
--- Returns, in one string, for each limit: tokens, holders, demand.
--- A bucket is {level, updated, rate, burst, {name, rate, burst, want, leased, asked}, ...}.
-local SECOND, ALMOST, KEEP_MS = 1000000, 1e-9, 3600000
-local now, since, lease, forgotten = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local holder = ARGV[5]
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * SECOND + time[2]
-end
-local LEVEL, UPDATED, LOW_RATE, LOW_BURST, FIRST = 1, 2, 3, 4, 5
-local NAME, RATE, BURST, WANT, LEASED, ASKED = 1, 2, 3, 4, 5, 6
-
--- The largest part that each may have of what they lack, so that those who lack less get all of it.
-local function fair_part(bucket, supply)
-  local wants, sum = {}, 0
-  for i = FIRST, #bucket do
-    local lacking = math.max(0, bucket[i][WANT] - bucket[i][LEASED])
-    wants[#wants + 1] = lacking
-    sum = sum + lacking
-  end
-  if sum <= supply then return supply end
-  table.sort(wants)
-  for i, want in ipairs(wants) do
-    local part = supply / (#wants - i + 1)
-    if want > part then return part end
-    supply = supply - want
-  end
-  return supply
+-- Leases tokens of several limits; the law and its words are those of central.py.
+-- KEYS: one bucket for each limit, then where it is kept when this fleet's budgets began.
+-- ARGV: now, lease (us), since (us; empty if the last key is there to say),
+--       and for each limit ten doubles: rate, burst, want, seconds, kept, tokens and generation of the last
+--       grant (-1 for none), need, known (1 or 0), away.
+-- Returns for each limit four doubles: tokens, generation, holders, demand.
+-- A bucket is the doubles that CentralBucket keeps, in its order.
+local ALMOST, KEEP_MS, STATE, ASKED, ANSWER = 1e-9, 3600000, '<ddddddddddddddddd', '<dddddddddd', '<dddd'
+local pack, unpack_doubles, call, floor, huge = struct.pack, struct.unpack, redis.call, math.floor, math.huge
+local lease, since, other = tonumber(ARGV[2]), tonumber(ARGV[3]), nil
+if not since then
+  since, other = began(table.remove(KEYS))
+  if other then return other end
 end
 
-local function leased(bucket)
-  local sum = 0
-  for i = FIRST, #bucket do sum = sum + bucket[i][LEASED] end
-  return sum
-end
-
-local function fill(bucket, till)
-  if till > bucket[UPDATED] then
-    local room = bucket[LOW_BURST] - bucket[LEVEL] - leased(bucket)
-    local gained = (till - bucket[UPDATED]) * bucket[LOW_RATE] / SECOND
-    bucket[LEVEL] = bucket[LEVEL] + math.max(0, math.min(room, gained))
-    bucket[UPDATED] = till
-  end
-end
-
--- Refills for the time since the last request, step by step to the end of each lease.
-local function refill(bucket, at)
-  local ended
-  for i = FIRST, #bucket do
-    if bucket[i][ASKED] + lease <= at then
-      ended = ended or {}
-      ended[#ended + 1] = bucket[i]
-    end
-  end
-  if ended then
-    table.sort(ended, function(a, b)
-      if a[ASKED] ~= b[ASKED] then return a[ASKED] < b[ASKED] end
-      return a[NAME] < b[NAME]
-    end)
-    for _, share in ipairs(ended) do
-      fill(bucket, share[ASKED] + lease)
-      share[LEASED] = 0
-    end
-    for i = #bucket, FIRST, -1 do
-      if bucket[i][ASKED] + forgotten <= at then table.remove(bucket, i) end
-    end
-  end
-  fill(bucket, at)
-end
-
--- The share of this holder, a new one if it has none, and its place in the bucket.
-local function own_share(bucket)
-  for i = FIRST, #bucket do
-    if bucket[i][NAME] == holder then return bucket[i], i end
-  end
-  bucket[#bucket + 1] = {holder, 0, 0, 0, 0, 0}
-  return bucket[#bucket], #bucket
-end
-
--- The lowest rate and burst that any holder knows.
-local function follow_limits(bucket)
-  local rate, burst = math.huge, math.huge
-  for i = FIRST, #bucket do
-    rate = math.min(rate, bucket[i][RATE])
-    burst = math.min(burst, bucket[i][BURST])
-  end
-  bucket[LOW_RATE], bucket[LOW_BURST] = rate, burst
-end
-
-local function reserve(bucket, rate, burst, want, kept, need)
-  local at = math.max(now, bucket[UPDATED])
-  refill(bucket, at)
-  local share, index = own_share(bucket)
-  kept = math.min(kept, share[LEASED])
-  share[RATE], share[BURST], share[WANT], share[LEASED], share[ASKED] = rate, burst, want, 0, at
-  follow_limits(bucket)
-  rate, burst = bucket[LOW_RATE], bucket[LOW_BURST]
-  local granted = math.min(kept, want)
-  bucket[LEVEL] = math.min(bucket[LEVEL] + kept, burst - leased(bucket)) - granted
-  if want > granted then
-    share[LEASED] = granted
-    local supply = math.max(bucket[LEVEL], 0) + rate * lease / SECOND / 2
-    local more = math.max(0, math.min(want - granted, bucket[LEVEL], fair_part(bucket, supply)))
-    bucket[LEVEL], granted = bucket[LEVEL] - more, granted + more
-    share[LEASED] = 0
-    local full = bucket[LEVEL] + leased(bucket) + granted >= burst * (1 - ALMOST)
-    if need > math.max(granted, burst) and full then
-      bucket[LEVEL], granted = bucket[LEVEL] - (need - granted), need
-    end
-  end
-  share[LEASED] = granted
-  local holders, demand = 0, 0
-  for i = FIRST, #bucket do
-    if bucket[i][WANT] > 0 then holders = holders + 1 end
-    demand = demand + bucket[i][WANT]
-  end
-  if want == 0 then table.remove(bucket, index) end
-  return granted, holders, demand
-end
-
-local answer = {}
-for i, key in ipairs(KEYS) do
-  local arg = 6 * i - 1
-  local rate, burst = tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
-  local packed = redis.call('GET', key)
-  local bucket
+local function reserve(key, packed, asked)
+  local limit_rate, limit_burst, want, seconds, kept, last_tokens, last, need, known, away =
+    unpack_doubles(ASKED, ARGV[4], asked)
+  local level, updated, rate, burst, low_rate, low_burst, before, leased, part
+  local taken, lacking, holders, demand, were_lacking, were_holders, was_demand, waiting
   if packed then
-    bucket = cmsgpack.unpack(packed)
-  else
-    local level = 0
-    if ARGV[arg + 6] ~= '1' then level = math.min(burst, rate * (now - since) / SECOND) end
-    bucket = {level, now, rate, burst}
+    level, updated, rate, burst, low_rate, low_burst, before, leased, part,
+      taken, lacking, holders, demand, were_lacking, were_holders, was_demand, waiting = unpack_doubles(STATE, packed)
   end
-  local want, kept, need = tonumber(ARGV[arg + 3]), tonumber(ARGV[arg + 4]), tonumber(ARGV[arg + 5])
-  local tokens, holders, demand = reserve(bucket, rate, burst, want, kept, need)
-  answer[i] = string.format('%.17g %d %.17g', tokens, holders, demand)
-  local keep_ms = math.ceil(math.max(KEEP_MS, 2000 * burst / rate))
-  redis.call('SET', key, cmsgpack.pack(bucket), 'PX', keep_ms)
+  if not packed or now < updated - lease then
+    local refilling = now - since - lease
+    level, before, leased = 0, 0, 0
+    if packed or known == 1 or refilling < 0 then
+      leased = limit_burst
+    else
+      level = math.min(math.max(0, refilling / SECOND - away) * limit_rate, limit_burst)
+    end
+    updated, rate, burst, low_rate, low_burst, part = now, limit_rate, limit_burst, huge, huge, limit_rate
+    taken, lacking, holders, demand, were_lacking, were_holders, was_demand, waiting = 0, 0, 0, 0, 0, 0, 0, 0
+  end
+  -- Settle.
+  local at = now > updated and now or updated
+  local till, finish, ended = at - away * SECOND, (floor(updated / lease) + 1) * lease, 0
+  while true do
+    local stop, is_end = till, ended < 2 and finish <= at
+    if is_end and finish < till then stop = finish end
+    if stop > updated then
+      local room, gained = burst - level - before - leased, (stop - updated) * rate / SECOND
+      if gained > room then gained = room end
+      if gained > 0 then level = level + gained end
+      updated = stop
+    end
+    if not is_end then break end
+    if holders > 0 then
+      local target = rate * lease / SECOND
+      target = (burst < target and burst or target) / 4
+      local supply = rate + (level - target) * SECOND / lease
+      part = part + (supply - taken) / (lacking > 1 and lacking or 1)
+      if supply / holders > part then part = supply / holders end
+      if part > rate then part = rate elseif part < 0 then part = 0 end
+    end
+    if low_rate < huge then rate, burst = low_rate, low_burst end
+    low_rate, low_burst, before, leased = huge, huge, leased, 0
+    were_lacking, were_holders, was_demand = lacking, holders, demand
+    taken, lacking, holders, demand = 0, 0, 0, 0
+    finish, ended = finish + lease, ended + 1
+  end
+  updated = at
+  -- Follow the limit.
+  if ended > 1 or limit_rate < rate then rate = limit_rate end
+  if ended > 1 or limit_burst < burst then burst = limit_burst end
+  if limit_rate < low_rate then low_rate = limit_rate end
+  if limit_burst < low_burst then low_burst = limit_burst end
+  -- Count the holder.
+  local generation = floor(updated / lease)
+  if want > 0 and last ~= generation then
+    local wanted = want / seconds
+    holders, demand = holders + 1, demand + wanted
+    if wanted > part then
+      taken, lacking = taken + part, lacking + 1
+    else
+      taken = taken + wanted
+    end
+  end
+  -- End its last lease.
+  local held = 0
+  if last == generation then
+    held = last_tokens < leased and last_tokens or leased
+    leased = leased - held
+  elseif last == generation - 1 then
+    held = last_tokens < before and last_tokens or before
+    before = before - held
+  end
+  local granted = kept < want and kept or want
+  if need > limit_burst then granted = 0 end
+  if held < kept then kept = held end
+  if kept < granted then granted = kept end
+  local room = burst - before - leased
+  level = (level + kept < room and level + kept or room) - granted
+  -- More than it keeps.
+  local more = 0
+  if need > burst then
+    if level + granted >= burst * (1 - ALMOST) then
+      waiting, more = 0, need - granted
+    else
+      waiting = updated + lease
+    end
+  elseif updated >= waiting then
+    local target = rate * lease / SECOND
+    target = (burst < target and burst or target) / 4
+    local spare = level > target and level - target or 0
+    local most = lacking > were_lacking and lacking or were_lacking
+    most = part * seconds + spare / (most > 1 and most or 1)
+    more = (want < most and want or most) - granted
+    if more > level then more = level end
+    if more < 0 then more = 0 end
+  end
+  level, leased = level - more, leased + (granted + more)
+  local keep_ms = KEEP_MS
+  if 2000 * burst / rate > keep_ms then keep_ms = math.ceil(2000 * burst / rate) end
+  call('SET', key, pack(STATE, level, updated, rate, burst, low_rate, low_burst, before, leased, part,
+    taken, lacking, holders, demand, were_lacking, were_holders, was_demand, waiting), 'PX', keep_ms)
+  return pack(ANSWER, granted + more, generation, holders > were_holders and holders or were_holders,
+    demand > was_demand and demand or was_demand)
 end
-return table.concat(answer, ' ')
+
+local states, answer = call('MGET', unpack(KEYS)), {}
+for i, key in ipairs(KEYS) do answer[i] = reserve(key, states[i], 80 * i - 79) end
+return table.concat(answer)

@@ -17,11 +17,12 @@ class Script:
 
 
 def _script(name: str) -> Script:
-    text = files(__package__).joinpath(f"{name}.lua").read_text()
+    common, own = (files(__package__).joinpath(f"{each}.lua").read_text() for each in ("common", name))
+    text = f"{common}\n{own}"
     return Script(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 SCRIPTS: Final[Mapping[str, Script]] = {
-    name: _script(name) for name in ("since", "reserve", "hold", "release")
+    name: _script(name) for name in ("since", "reserve", "hold", "release", "join", "leave", "members")
 }
-"""All of them, by the name of their file."""
+"""All of them, by the name of their file; `common.lua` is the beginning of each."""
