@@ -13,12 +13,14 @@ class TestMemory(BudgetStoreContract):
 
 
 class TestRedis(BudgetStoreContract):
+    test_a_limit_is_used_and_shared_by_demand = None  # it grants what this process grants, see test_law.py
+
     @pytest.fixture
     def budgets(self, in_redis: InRedis) -> BudgetsUnderTest:
         return in_redis
 
 
-class TestCluster(BudgetStoreContract):
+class TestCluster(TestRedis):
     @pytest.fixture
     def budgets(self, in_cluster: InRedis) -> BudgetsUnderTest:
         return in_cluster

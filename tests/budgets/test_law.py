@@ -161,7 +161,7 @@ HOARDING = [
 """What is given back late must not bring back what refilled meanwhile."""
 
 
-@settings(max_examples=1500)
+@settings(max_examples=500)
 @given(st.lists(_STEPS, max_size=60))
 @example(HOARDING)
 def test_no_window_is_above_rate_and_burst(steps: list[tuple[str, int]]) -> None:
@@ -177,7 +177,7 @@ async def test_the_same_in_redis(in_redis: InRedis, steps: list[tuple[str, int]]
 def test_redis_grants_what_this_process_grants(redis_server: RedisServer) -> None:
     with asyncio.Runner() as runner:
 
-        @settings(max_examples=150)
+        @settings(max_examples=100)
         @example([("ask", 0, 1), ("serve", 0), ("hear", 0), ("spend", 0, 1)])
         @example(HOARDING)
         @given(st.lists(_STEPS, max_size=60))

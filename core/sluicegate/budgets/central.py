@@ -110,7 +110,10 @@ class CentralBucket:
             return 0
         if self._updated_us < self._waiting_us:
             return 0
-        spare = max(0.0, self._level - self._target()) / max(1.0, self._lacking, self._were_lacking)
+        target = self._target()
+        # Small differences are the rhythm of requests, and would go to who comes first.
+        spare = self._level - target if self._level > 2 * target else 0
+        spare /= max(1.0, self._lacking, self._were_lacking)
         most = self._part * request.seconds + spare
         return max(0.0, min(min(request.want, most) - granted, self._level))
 

@@ -171,32 +171,32 @@ class BudgetStoreContract:
     async def test_a_limit_is_used_and_shared_by_demand(
         self, budgets: BudgetsUnderTest, count: int, busy: float
     ) -> None:
-        """Demand is twice the limit; one wants `busy` of it, and from 4 s on another one does."""
+        """Demand is twice the limit; one wants `busy` of it, and from 5 s on another one does."""
         budgets.turn(10)
         limit, random, got = Limit("orders", 1000, 1000), Random(count), [0.0] * count  # noqa: S311 - no secret
         holders = [HolderUnderTest(await budgets.open(f"holder {index}"), limit) for index in range(count)]
-        for turn in range(round(10 / PERIOD_S)):
-            if turn * PERIOD_S in (2, 6):
+        for turn in range(round(11 / PERIOD_S)):
+            seconds = turn * PERIOD_S
+            if turn in (round(1 / PERIOD_S), round(7 / PERIOD_S)):
                 got = [0.0] * count
-            at = sorted((random.random() * PERIOD_S, index) for index in range(count))
+            first = 0 if seconds < 5 else count - 1
             passed = 0.0
-            for when, index in at:
+            for when, index in sorted((random.random() * PERIOD_S, index) for index in range(count)):
                 budgets.turn(when - passed)
                 passed = when
-                first = 0 if turn * PERIOD_S < 4 else count - 1
                 demand = 2000 * (busy if index == first else (1 - busy) / (count - 1))
                 got[index] += await holders[index].ask(demand * PERIOD_S)
             budgets.turn(PERIOD_S - passed)
-            if (turn + 1) * PERIOD_S in (4, 10):
-                self._is_shared(got, busy, first, 2 if turn * PERIOD_S < 4 else 4)
+            if turn + 1 in (round(5 / PERIOD_S), round(11 / PERIOD_S)):
+                self._is_shared(got, busy, first)
 
     @staticmethod
-    def _is_shared(got: Sequence[float], busy: float, first: int, seconds: float) -> None:
-        assert sum(got) >= 0.99 * 1000 * seconds
+    def _is_shared(got: Sequence[float], busy: float, first: int) -> None:
+        assert sum(got) >= 0.99 * 1000 * 4
         others = 2000 * (1 - busy) / (len(got) - 1)
         fair = [min(others, 1000 / len(got))] * len(got)
         fair[first] = 1000 - sum(fair[1:])
-        assert [each / seconds for each in got] == pytest.approx(fair, rel=0.1)
+        assert [each / 4 for each in got] == pytest.approx(fair, rel=0.1)
 
     async def test_many_limits_are_asked_at_once(self, budgets: BudgetsUnderTest) -> None:
         budgets.turn(10)

@@ -5,7 +5,7 @@
 --       grant (-1 for none), need, known (1 or 0), away.
 -- Returns for each limit four doubles: tokens, generation, holders, demand.
 -- A bucket is the doubles that CentralBucket keeps, in its order.
-local ALMOST, KEEP_MS, STATE, ASKED, ANSWER = 1e-9, 3600000, '<ddddddddddddddddd', '<dddddddddd', '<dddd'
+local ALMOST, KEEP_MS, KEEP_AGAIN, STATE, ASKED, ANSWER = 1e-9, 5400000, 1800 * SECOND, '<ddddddddddddddddd', '<dddddddddd', '<dddd'
 local pack, unpack_doubles, call, floor, huge = struct.pack, struct.unpack, redis.call, math.floor, math.huge
 local lease, since, other = tonumber(ARGV[2]), tonumber(ARGV[3]), nil
 if not since then
@@ -22,7 +22,8 @@ local function reserve(key, packed, asked)
     level, updated, rate, burst, low_rate, low_burst, before, leased, part,
       taken, lacking, holders, demand, were_lacking, were_holders, was_demand, waiting = unpack_doubles(STATE, packed)
   end
-  if not packed or now < updated - lease then
+  local is_new = not packed or now < updated - lease
+  if is_new then
     local refilling = now - since - lease
     level, before, leased = 0, 0, 0
     if packed or known == 1 or refilling < 0 then
@@ -35,6 +36,7 @@ local function reserve(key, packed, asked)
   end
   -- Settle.
   local at = now > updated and now or updated
+  local is_kept = not is_new and floor(at / KEEP_AGAIN) == floor(updated / KEEP_AGAIN)
   local till, finish, ended = at - away * SECOND, (floor(updated / lease) + 1) * lease, 0
   while true do
     local stop, is_end = till, ended < 2 and finish <= at
@@ -103,7 +105,7 @@ local function reserve(key, packed, asked)
   elseif updated >= waiting then
     local target = rate * lease / SECOND
     target = (burst < target and burst or target) / 4
-    local spare = level > target and level - target or 0
+    local spare = level > 2 * target and level - target or 0
     local most = lacking > were_lacking and lacking or were_lacking
     most = part * seconds + spare / (most > 1 and most or 1)
     more = (want < most and want or most) - granted
@@ -111,10 +113,14 @@ local function reserve(key, packed, asked)
     if more < 0 then more = 0 end
   end
   level, leased = level - more, leased + (granted + more)
-  local keep_ms = KEEP_MS
-  if 2000 * burst / rate > keep_ms then keep_ms = math.ceil(2000 * burst / rate) end
-  call('SET', key, pack(STATE, level, updated, rate, burst, low_rate, low_burst, before, leased, part,
-    taken, lacking, holders, demand, were_lacking, were_holders, was_demand, waiting), 'PX', keep_ms)
+  local state = pack(STATE, level, updated, rate, burst, low_rate, low_burst, before, leased, part,
+    taken, lacking, holders, demand, were_lacking, were_holders, was_demand, waiting)
+  if is_kept then
+    call('SET', key, state, 'KEEPTTL')
+  else  -- An expiry costs the server as much as all of the above.
+    local keep_ms = 2000 * burst / rate
+    call('SET', key, state, 'PX', keep_ms > KEEP_MS and math.ceil(keep_ms) or KEEP_MS)
+  end
   return pack(ANSWER, granted + more, generation, holders > were_holders and holders or were_holders,
     demand > was_demand and demand or was_demand)
 end
