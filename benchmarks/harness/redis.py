@@ -43,9 +43,43 @@ class RedisServer(Restartable):
 
     def ask(self, *command: str) -> bytes:
         """Call it with the command line's client."""
-        argv = ["redis-cli", "-p", str(self.port), *command]
-        return subprocess.run(argv, check=True, capture_output=True, timeout=_START_S).stdout
+        return _answer(self.port, *command)
 
     def wait(self) -> None:
         """Return once it serves clients."""
         self.child.wait_for("Ready to accept connections", _START_S)
+
+
+class RedisSentinel(Restartable):
+    """One that watches a primary called `budgets`, and makes a replica the primary when that is away.
+
+    :param directory: for its configuration and log.
+    :param primary: what it watches.
+    """
+
+    def __init__(self, directory: Path, primary: RedisServer) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self.port = free_port()
+        (directory / "sentinel.conf").write_text(
+            f"port {self.port}\nbind 127.0.0.1\nsentinel monitor budgets 127.0.0.1 {primary.port} 1\n"
+            "sentinel down-after-milliseconds budgets 500\nsentinel failover-timeout budgets 1000\n"
+        )
+
+    def begin(self) -> Child:
+        """Start its process."""
+        command = ["redis-server", str(self._directory / "sentinel.conf"), "--sentinel"]
+        return Child("sentinel", command, self._directory / "sentinel.log")
+
+    def wait(self) -> None:
+        """Return once it watches."""
+        self.child.wait_for("+monitor master", _START_S)
+
+    def ask(self, *command: str) -> bytes:
+        """Call it with the command line's client."""
+        return _answer(self.port, *command)
+
+
+def _answer(port: int, *command: str) -> bytes:
+    argv = ["redis-cli", "-p", str(port), *command]
+    return subprocess.run(argv, check=True, capture_output=True, timeout=_START_S).stdout

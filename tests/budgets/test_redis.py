@@ -1,20 +1,25 @@
 """Servers that refuse, are full, away or the wrong ones: an error that names the remedy, in time."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
-from benchmarks.harness.redis import RedisServer, why_no_redis
+from benchmarks.harness.redis import RedisSentinel, RedisServer, why_no_redis
 from tests.budgets.conftest import LEASE_US, PLACE_LEASE_US
 from tests.gateway.certificates import Authority
 from tests.real.needs import need
-from tests.waiting import LONG_S
+from tests.waiting import LONG_S, until
 
-from sluicegate.budgets import TAKEN, BudgetStoreError, Limit, Place, Request
+from sluicegate.budgets import TAKEN, BudgetStoreError, Limit, Member, Place, Request
 from sluicegate.budgets.redis.redis_store import RedisBudgetStore
 from sluicegate.budgets.redis.redis_url import redis_client
 
+T = TypeVar("T")
+BUCKET = "sluicegate:1:fleet:{orders}:bucket"
 REQUEST = Request(Limit("orders", 100, 50), 10, 0.1)
 
 MakeServer = Callable[..., RedisServer]
@@ -37,6 +42,16 @@ async def error_of(url: str, timeout_s: float = LONG_S) -> str:
         with pytest.raises(BudgetStoreError) as raised:
             await store.reserve([REQUEST])
         return str(raised.value)
+
+
+async def eventually(call: Callable[[], Awaitable[T]]) -> T:
+    """What it gives once the store answers."""
+    async with asyncio.timeout(LONG_S):
+        while True:
+            try:
+                return await call()
+            except BudgetStoreError:
+                await asyncio.sleep(0.05)
 
 
 @pytest.fixture
@@ -113,10 +128,73 @@ async def test_tls_that_does_not_fit(started: MakeServer, tmp_path: Path) -> Non
 
 async def test_two_fleets_in_one_server_do_not_meet(started: MakeServer) -> None:
     server = started()
-    async with opened(server.url, "one") as one, opened(server.url, "other") as other:
+    async with opened(server.url, "one") as one, opened(server.url, "one*}{") as other:
         for store in (one, other):
             await store.begin()
             assert await store.hold([Place("producers", "p", 1, known=True)]) == [TAKEN]
+            assert await store.join(Member("g", "kafka/0", "x")) == 1
+        await one.reserve([REQUEST])
+        assert await other.standings() == []
+
+
+async def test_another_version_is_named_and_its_keys_stay(started: MakeServer) -> None:
+    server = started()
+    server.ask("SET", "sluicegate:fleet", "2 1000")
+    text = await error_of(server.url)
+    assert "fleet 'fleet' are of another version (2; this gateway knows 1)" in text
+    assert "give this fleet another `budgets.name`" in text
+    async with opened(server.url) as store:
+        for call in (store.hold([Place("producers", "p", 1)]), store.join(Member("g", "w", "x"))):
+            with pytest.raises(BudgetStoreError, match="another version"):
+                await call
+    assert server.ask("KEYS", "*").split() == [b"sluicegate:fleet"]
+
+
+async def test_a_bucket_that_was_evicted_begins_empty(started: MakeServer) -> None:
+    server = started("--maxmemory-policy", "allkeys-lru")
+    async with opened(server.url) as store:
+        await store.begin()
+        [grant] = await store.reserve([REQUEST])
+        assert server.ask("EXISTS", BUCKET).strip() == b"1"
+        server.ask("CONFIG", "SET", "maxmemory", "1")
+        until(lambda: server.ask("EXISTS", BUCKET).strip() == b"0")
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        [grant] = await store.reserve([replace(REQUEST, known=True, last=grant)])
+        assert grant.tokens == 0
+
+
+async def test_all_is_flushed_in_the_middle(started: MakeServer) -> None:
+    server = started()
+    async with opened(server.url) as store:
+        await store.begin()
+        server.ask("FLUSHALL")
+        server.ask("SCRIPT", "FLUSH")
+        [grant] = await store.reserve([REQUEST])
+        assert grant.tokens == 0
+        assert await store.hold([Place("producers", "p", 1, known=True)]) == [TAKEN]
+
+
+async def test_buckets_expire(started: MakeServer) -> None:
+    server = started()
+    async with opened(server.url) as store:
+        [grant] = await store.reserve([REQUEST])
+        await store.reserve([replace(REQUEST, last=grant)])
+        assert 5_000 < int(server.ask("TTL", BUCKET)) <= 5_400
+
+
+async def test_sentinels_name_the_new_primary(started: MakeServer, tmp_path: Path) -> None:
+    primary = started("--repl-diskless-sync-delay", "0")
+    replica = started("--replicaof", "127.0.0.1", str(primary.port))
+    until(lambda: b"master_link_status:up" in replica.ask("INFO", "replication"))
+    with RedisSentinel(tmp_path / "sentinel", primary) as sentinel:
+        until(lambda: str(replica.port).encode() in sentinel.ask("SENTINEL", "REPLICAS", "budgets"))
+        async with opened(f"redis+sentinel://127.0.0.1:{sentinel.port}/budgets") as store:
+            assert await store.join(Member("g", "kafka/0", "x")) == 1
+            primary.kill()
+            with pytest.raises(BudgetStoreError):
+                await store.members()
+            until(lambda: b"role:master" in replica.ask("INFO", "replication"))
+            assert await eventually(lambda: store.join(Member("g", "kafka/0", "x"))) == 1
 
 
 @pytest.mark.parametrize(

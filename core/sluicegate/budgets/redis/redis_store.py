@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
+from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.exceptions import AuthenticationError, NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError
 
 from sluicegate.budgets.budget_store import (
@@ -149,6 +150,10 @@ class RedisBudgetStore:
     async def close(self) -> None:
         """End the connections."""
         await self._client.aclose()
+        pool = getattr(self._client, "connection_pool", None)
+        if isinstance(pool, SentinelConnectionPool):
+            for sentinel in pool.sentinel_manager.sentinels:
+                await sentinel.aclose()
 
     # -- calls: the script, its keys and its arguments ------------------------------------------------
 
@@ -193,7 +198,11 @@ class RedisBudgetStore:
         now_us = self._now_us()
         for name, keys, arguments in calls:
             pipe.execute_command("EVALSHA", SCRIPTS[name].digest, len(keys), *keys, now_us, *arguments)
-        return await pipe.execute()
+        answers = await pipe.execute(raise_on_error=False)  # its own errors show all arguments
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
 
     @asynccontextmanager
     async def _answering(self, timeout_s: float = 0) -> AsyncIterator[None]:
