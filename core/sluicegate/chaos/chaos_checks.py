@@ -16,6 +16,7 @@ from sluicegate.chaos.chaos_fields import (
     time_of,
 )
 from sluicegate.engine.bucket import DualBucket
+from sluicegate.engine.buckets import LOCAL
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
@@ -177,7 +178,7 @@ class _SlowConsumer:
     def _buckets(self, op: Operation, now_ns: int) -> list[DualBucket]:
         return [
             self._state.subscription(name, now_ns)
-            .limiter(SLOW_CONSUMER, self._rate, 0, _BURST_SECONDS, now_ns)
+            .limiter(SLOW_CONSUMER, self._rate, 0, _BURST_SECONDS, now_ns, LOCAL)
             .bucket
             for name in (op.subscription, *op.also)
         ]

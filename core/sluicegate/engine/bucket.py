@@ -172,6 +172,28 @@ class DualBucket:
         used = self.message_capacity - have_messages + messages
         return Shortage(False, used / self.burst_seconds, self.messages_per_s)
 
+    @property
+    def awaits_grant(self) -> bool:
+        """Whether what is short here may come from a shared limit that is being asked; not a shortage yet."""
+        return False
+
+    def fill(self, message_rate: float, byte_rate: float, now_ns: int) -> None:
+        """Refill for the time since the last use at rates that are no higher than its own.
+
+        :param message_rate: messages per ns.
+        :param byte_rate: bytes per ns.
+        """
+        elapsed = now_ns - self.updated_ns
+        if elapsed > 0:
+            self.message_balance += elapsed * min(self.message_rate, message_rate)
+            self.byte_balance += elapsed * min(self.byte_rate, byte_rate)
+            self.updated_ns = now_ns
+
+    def bound(self, messages: float, nbytes: float) -> None:
+        """Limit the balance to these."""
+        self.message_balance = min(self.message_balance, messages)
+        self.byte_balance = min(self.byte_balance, nbytes)
+
     def reconfigure(
         self, messages_per_s: float, bytes_per_s: float, burst_seconds: float, now_ns: int
     ) -> None:

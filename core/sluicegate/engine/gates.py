@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+from sluicegate.engine.buckets import LOCAL, Buckets
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import COUNTERS, BrokerState, TopicState
 from sluicegate.model import TopicName
@@ -24,9 +25,15 @@ class GateCache:
 
     :param compile: `(topic, exempt, now_ns) -> Gate`; takes the state from `state()`.
     :param max_gates: bound on gates, and on states that nothing depends on.
+    :param buckets: makes the buckets of all limits.
     """
 
-    def __init__(self, compile: Callable[[str, bool, int], Gate], max_gates: int = MAX_GATES) -> None:  # noqa: A002
+    def __init__(
+        self,
+        compile: Callable[[str, bool, int], Gate],  # noqa: A002
+        max_gates: int = MAX_GATES,
+        buckets: Buckets = LOCAL,
+    ) -> None:
         self._compile = compile
         self.compiled = 0
         """Gates that were compiled so far, which takes long: sessions do few of them in a turn."""
@@ -42,7 +49,7 @@ class GateCache:
         self.exempt: dict[str, Gate] = {}
         """Gates for exempt principals, by topic."""
         self.states: dict[str, TopicState] = {}
-        self.broker = BrokerState()
+        self.broker = BrokerState(buckets)
         """What these states share."""
         self.retired = dict.fromkeys(COUNTERS, 0)
         """Sums of the counters of evicted states, so that totals never decrease."""

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Protocol
 
 from sluicegate.engine.attachments import Attachments
-from sluicegate.engine.bucket import DualBucket
+from sluicegate.engine.buckets import LOCAL, Buckets
 from sluicegate.engine.client_totals import Clients
 from sluicegate.engine.held import HeldOperations, HoldTimes, TimesByKind
 from sluicegate.engine.topic_context import TopicContext
@@ -41,25 +41,44 @@ class Scoping(Protocol):
 
 
 class BrokerState:
-    """What all topics of a broker share: its clients, and what is held of them now."""
+    """What all topics of a broker share: its clients, and what is held of them now.
 
-    __slots__ = ("clients", "held")
+    :param buckets: makes the buckets of all limits.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("buckets", "clients", "held")
+
+    def __init__(self, buckets: Buckets = LOCAL) -> None:
+        self.buckets = buckets
         self.clients = Clients()
         self.held = HeldOperations()
 
 
 class _Limiters:
-    """Limiters by policy; created on first use, as most topics have none."""
+    """Limiters by policy; created on first use, as most topics have none.
 
-    __slots__ = ("limiters",)
+    :param buckets: makes the limiters.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("buckets", "limiters")
+
+    def __init__(self, buckets: Buckets) -> None:
+        self.buckets = buckets
         self.limiters: dict[str, WaitQueue] = {}
 
+    @property
+    def limited(self) -> str:
+        """What the limiters are for, in their names: the same at all gateways."""
+        raise NotImplementedError
+
     def limiter(
-        self, policy: str, messages_per_s: float, bytes_per_s: float, burst_seconds: float, now_ns: int
+        self,
+        policy: str,
+        messages_per_s: float,
+        bytes_per_s: float,
+        burst_seconds: float,
+        now_ns: int,
+        buckets: Buckets | None = None,
     ) -> WaitQueue:
         """The limiter of a policy, made full if it is new, else brought to these rates with its balance kept.
 
@@ -68,11 +87,13 @@ class _Limiters:
         :param bytes_per_s: 0 is unlimited.
         :param burst_seconds: see DualBucket.
         :param now_ns: monotonic time.
+        :param buckets: makes the limiter instead of the broker's.
         """
         queue = self.limiters.get(policy)
         if queue is None:
-            queue = WaitQueue(DualBucket(messages_per_s, bytes_per_s, burst_seconds, now_ns))
-            self.limiters[policy] = queue
+            name = f"{self.limited}|{policy}"
+            make = (buckets or self.buckets).queue
+            queue = self.limiters[policy] = make(name, messages_per_s, bytes_per_s, burst_seconds, now_ns)
         else:
             queue.bucket.reconfigure(messages_per_s, bytes_per_s, burst_seconds, now_ns)
         return queue
@@ -83,13 +104,19 @@ class _Limiters:
 
 
 class SubscriptionState(_Limiters):
-    """State of one subscription (or consumer group) of a topic."""
+    """State of one subscription (or consumer group) of a topic.
 
-    __slots__ = ("consumers", "created_ns", "creating", "exists", "name", "unacked")
+    :param name: its name.
+    :param topic: the topic's full name.
+    :param buckets: makes its limiters.
+    """
 
-    def __init__(self, name: str) -> None:
-        super().__init__()
+    __slots__ = ("consumers", "created_ns", "creating", "exists", "name", "topic", "unacked")
+
+    def __init__(self, name: str, topic: str = "", buckets: Buckets = LOCAL) -> None:
+        super().__init__(buckets)
         self.name = name
+        self.topic = topic
         self.exists = False
         """True if it exists on the broker, as far as is known."""
         self.created_ns = 0
@@ -99,6 +126,11 @@ class SubscriptionState(_Limiters):
         self.consumers = Attachments()
         self.unacked: dict[str, int] = {}
         """Messages dispatched and not yet acknowledged, by consumer; kept only where a policy asks."""
+
+    @property
+    def limited(self) -> str:
+        """Topic and subscription."""
+        return f"{self.topic}|{self.name}"
 
 
 class TopicState(_Limiters):
@@ -155,8 +187,8 @@ class TopicState(_Limiters):
     """Who obeys which policies, set as a gate is compiled; None if all obey the same."""
 
     def __init__(self, topic: TopicName, now_ns: int, broker: BrokerState | None = None) -> None:
-        super().__init__()
         self.broker = broker or BrokerState()
+        super().__init__(self.broker.buckets)
         self.topic = topic
         self.now_ns = now_ns
         """Monotonic time when a gate was last compiled for the topic: the time for build hooks."""
@@ -198,6 +230,11 @@ class TopicState(_Limiters):
         """Publishes of any other number of messages than one, by bit length of their bytes."""
         self.violations: dict[tuple[str, str, str], int] = {}
         """Decisions other than allow, by policy, action (`would_reject` if observed) and outcome."""
+
+    @property
+    def limited(self) -> str:
+        """The topic."""
+        return self.topic.full
 
     @property
     def plugin_data(self) -> dict[str, object]:
@@ -281,8 +318,11 @@ class TopicState(_Limiters):
         if state is None:
             if len(self.subscriptions) >= self._prune_at:
                 self._prune_subscriptions(now_ns)
-            state = self.subscriptions[name] = SubscriptionState(name)
+            state = self.subscriptions[name] = self._new_subscription(name)
         return state
+
+    def _new_subscription(self, name: str) -> SubscriptionState:
+        return SubscriptionState(name, self.topic.full, self.buckets)
 
     def learn_subscriptions(self, names: Iterable[str], asked_ns: int | None = None) -> None:
         """Set which subscriptions exist on the broker.
@@ -301,7 +341,7 @@ class TopicState(_Limiters):
         for name in existing:
             listed = self.subscriptions.get(name)
             if listed is None:  # without pruning, which would drop what was just learned
-                listed = self.subscriptions[name] = SubscriptionState(name)
+                listed = self.subscriptions[name] = self._new_subscription(name)
             listed.exists, listed.creating = True, 0
         self.subscriptions_known = True
 

@@ -21,7 +21,8 @@ class ThrottledLimit:
 
     :param factor: the factor.
     :param base: the quota's own bucket, whose rates may change.
-    :param queue: the queue of this limit, whose bucket gets the rates of this limit; a new one if None.
+    :param queue: the queue of this limit, whose bucket gets the rates of this limit; one of this process if
+        None.
     """
 
     __slots__ = ("_base", "_changes", "_flips", "_rates", "factor", "queue")
@@ -75,19 +76,14 @@ class ThrottledLimit:
 
     def _fill(self, now_ns: int) -> None:
         """Refill for the time since its last use."""
-        bucket, base = self.queue.bucket, self._base
-        elapsed, lowest = now_ns - bucket.updated_ns, self.factor.lowest_since(self._changes)
-        if elapsed > 0:
-            bucket.message_balance += elapsed * min(bucket.message_rate, base.message_rate * lowest)
-            bucket.byte_balance += elapsed * min(bucket.byte_rate, base.byte_rate * lowest)
-            bucket.updated_ns = now_ns
+        base, lowest = self._base, self.factor.lowest_since(self._changes)
+        self.queue.bucket.fill(base.message_rate * lowest, base.byte_rate * lowest, now_ns)
 
     def _take_share(self, now_ns: int) -> None:
         """Limit its balance to the factor's share of the quota's bucket."""
-        bucket, value = self.queue.bucket, self.factor.value
+        value = self.factor.value
         messages, nbytes = (left * value if left > 0 else left for left in self._base.balance(now_ns))
-        bucket.message_balance = min(bucket.message_balance, messages)
-        bucket.byte_balance = min(bucket.byte_balance, nbytes)
+        self.queue.bucket.bound(messages, nbytes)
 
 
 def paused(factor: Factor, topic: str, action: Action = Action.DELAY) -> Decision:

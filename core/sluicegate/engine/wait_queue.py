@@ -199,6 +199,19 @@ class WaitQueue:
         if self.first is None:
             self.bucket.take(op.messages, op.bytes, now_ns)
 
+    def backlog(self) -> tuple[int, int]:
+        """Messages and bytes of those that wait.
+
+        What left in the middle counts until all before it are gone.
+        """
+        first = self.first
+        if first is None:
+            return 0, 0
+        return (
+            self._messages_joined - first.messages_before,
+            self._bytes_joined - first.bytes_before,
+        )
+
     def _ask(self, op: Operation, now_ns: int, *, taking: bool) -> int:
         with self._lock:
             own = op.waiter if isinstance(op.waiter, Waiter) else None

@@ -13,7 +13,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS
 from sluicegate.hooks import hookimpl
 from sluicegate.model import Decision, EffectivePolicies, ModeKind, Operation, OperationKind, TopicName
-from sluicegate.policies.stopping import limited
+from sluicegate.policies.stopping import asking, limited
 
 CONNECTION_RATE = "connection_rate_limit"
 BURST_SECONDS = 1.0
@@ -51,7 +51,11 @@ class ConnectionRate:
         if limit == 0:
             return []
         kind = policies.mode(CONNECTION_RATE).kind
-        limiter = self._limiters.setdefault(kind, _Limiter(limit, context.now_ns))
+        limiter = self._limiters.get(kind)
+        if limiter is None:
+            make = context.buckets.bucket
+            bucket = make(f"{CONNECTION_RATE}|{kind}", limit, 0, BURST_SECONDS, context.now_ns)
+            limiter = self._limiters[kind] = _Limiter(bucket)
         limiter.bucket.reconfigure(limit, 0, BURST_SECONDS, context.now_ns)
 
         def check(op: Operation, now_ns: int) -> Decision | None:
@@ -59,6 +63,8 @@ class ConnectionRate:
             if wait == 0:
                 return None
             bucket = limiter.bucket
+            if bucket.awaits_grant:
+                return asking(CONNECTION_RATE, op, wait, policies.level(CONNECTION_RATE))
             current = bucket.message_capacity - bucket.balance(now_ns)[0] + 1
             text = texts.connection_rate(topic.full, current, limit)
             return limited(policies, CONNECTION_RATE, text, current, limit, wait)
@@ -74,8 +80,8 @@ class _Limiter:
     retried at once whenever one could pass, a storm of N clients would cost N * N attempts.
     """
 
-    def __init__(self, limit: float, now_ns: int) -> None:
-        self.bucket = DualBucket(limit, 0, BURST_SECONDS, now_ns)
+    def __init__(self, bucket: DualBucket) -> None:
+        self.bucket = bucket
         self._slot_ns = 0
 
     def admit(self, now_ns: int) -> int:

@@ -44,7 +44,7 @@ class ConsumeQuotas:
     """The policies of one broker, with the buckets that all its topics share."""
 
     def __init__(self) -> None:
-        self._shares = Shares()
+        self._shares = Shares("consume")
 
     @hookimpl
     def sluicegate_policy_model(self) -> type[PolicyModel]:
@@ -57,6 +57,7 @@ class ConsumeQuotas:
         self, topic: TopicName, policies: EffectivePolicies, context: TopicState
     ) -> Sequence[Check]:
         """Check deliveries against the quotas."""
+        self._shares.buckets = context.buckets
         burst = burst_seconds(policies, context.context)
         checks: list[Check] = []
         if together := _quota(policies, TOGETHER):

@@ -8,6 +8,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, WaitQueue
 from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
 from sluicegate.policies.rate import Rate, rates_of
+from sluicegate.policies.stopping import asking
 
 _TOPIC = ("max_dispatch_rate", "max_dispatch_rate_bytes")
 _SUBSCRIPTION = ("max_subscription_dispatch_rate", "max_subscription_dispatch_rate_bytes")
@@ -149,6 +150,9 @@ def _dispatch_refusal(
         own_wait = bucket.wait(op.messages, op.bytes, now_ns)
         if own_wait > 0:
             wait = max(wait, own_wait)
+            if bucket.awaits_grant:
+                reasons += asking(rate.name, op, own_wait).reasons
+                continue
             drop = drop or rate.on_limit == "drop"
             reasons.append(rate.reason(bucket, op, now_ns))
     action = Action.DROP if drop and not op.reliable else Action.DELAY

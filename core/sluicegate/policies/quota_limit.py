@@ -6,7 +6,7 @@ from typing import Final
 from sluicegate.engine.check import Check, Stage
 from sluicegate.model import ENFORCE, Action, Decision, EffectivePolicies, Mode, Operation, OperationKind
 from sluicegate.policies.shares import Share
-from sluicegate.policies.stopping import limited
+from sluicegate.policies.stopping import asking, limited
 
 TOGETHER = ("publish_quota", "publish_quota_bytes")
 """Quotas of all principals together."""
@@ -81,6 +81,8 @@ class QuotaLimit:
             wait = queue.wait_outside(op, now_ns)
         if wait == 0:
             return None
+        if queue.bucket.awaits_grant:
+            return asking(self._name, op, wait, self._policies.level(self._name))
         short = queue.bucket.shortage(op.messages, op.bytes, now_ns)
         name = self._names[short.by_bytes]
         text = (

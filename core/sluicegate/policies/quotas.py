@@ -62,7 +62,7 @@ class PrincipalQuotas:
     """The policies of one broker, with the buckets that all its topics share."""
 
     def __init__(self) -> None:
-        self._shares = Shares()
+        self._shares = Shares("publish")
         self._known: dict[_Part, OrderedDict[str, Share | None]] = {}
         """The buckets of principals, for each part of a quota that topics take."""
         self._version = 0
@@ -88,6 +88,7 @@ class PrincipalQuotas:
         if policies.version != self._version:
             self._known.clear()
             self._version = policies.version
+        self._shares.buckets = context.buckets
         broker = context.context
         applied: list[QuotaLimit] = []
         on_trial: list[QuotaLimit] = []

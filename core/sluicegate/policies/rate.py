@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check, CheckCall, Stage
+from sluicegate.engine.leased_bucket import LeasedBucket
 from sluicegate.engine.state import SubscriptionState, TopicState
 from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import (
@@ -18,6 +19,7 @@ from sluicegate.model import (
     Outcome,
     Reason,
 )
+from sluicegate.policies.stopping import asking
 
 _PUBLISH = (OperationKind.PUBLISH,)
 _OVER = {"delay": Action.DELAY, "reject": Action.REJECT, "drop": Action.DROP}
@@ -77,6 +79,14 @@ class Rate:
         level = self.levels[short.by_bytes]
         return Reason(name, Outcome.LIMIT_REACHED, text, short.current, short.limit, level)
 
+    def holding(
+        self, bucket: DualBucket, op: Operation, wait: int, now_ns: int, action: Action = Action.DELAY
+    ) -> Decision:
+        """The decision where the bucket is short."""
+        if bucket.awaits_grant:
+            return asking(self.name, op, wait, self.levels[not self.messages_per_s])
+        return Decision(action, (self.reason(bucket, op, now_ns),), delay_ns=wait)
+
 
 def rates_of(policies: EffectivePolicies, what: str, messages: str, nbytes: str) -> list[Rate]:
     """The limits on one kind of rate: none, one, or two if its dimensions differ in mode or in scope."""
@@ -133,7 +143,8 @@ def publish_checks(rate: Rate, state: TopicState) -> Sequence[Check]:
     if rate.mode.observes or rate.on_limit != "delay":
         call = _refusing_check(rate, queue.bucket)
     else:
-        call = _PublishCheck(rate, queue).check
+        kind = _SharedPublishCheck if isinstance(queue.bucket, LeasedBucket) else _PublishCheck
+        call = kind(rate, queue).check
     return (Check(rate.name, _PUBLISH, call, Stage.RATE, takes=True),)
 
 
@@ -172,6 +183,21 @@ class _PublishCheck:
         if wait == 0:
             return None
         return Decision(Action.DELAY, (self.rate.reason(bucket, op, now_ns),), delay_ns=wait)
+
+
+class _SharedPublishCheck(_PublishCheck):
+    """The check of a limit that gateways share."""
+
+    __slots__ = ()
+
+    def check(self, op: Operation, now_ns: int) -> Decision | None:
+        # <hot>
+        queue = self.queue
+        bucket = queue.bucket
+        wait = bucket.take(op.messages, op.bytes, now_ns) if queue.first is None else 1
+        if wait == 0 or (wait := queue.take(op, now_ns)) == 0:
+            return None
+        return self.rate.holding(bucket, op, wait, now_ns)
 
 
 class _LaterCharged:
@@ -214,4 +240,4 @@ def _refusal(rate: Rate, bucket: DualBucket, op: Operation, wait: int, now_ns: i
     action = _OVER[rate.on_limit]
     if action is Action.DROP and op.reliable:
         action = Action.REJECT
-    return Decision(action, (rate.reason(bucket, op, now_ns),), delay_ns=wait)
+    return rate.holding(bucket, op, wait, now_ns, action)

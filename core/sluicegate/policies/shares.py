@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from weakref import WeakValueDictionary
 
-from sluicegate.engine.bucket import DualBucket
+from sluicegate.engine.buckets import LOCAL, Buckets
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.throttle import ThrottledLimit
@@ -19,11 +19,14 @@ _CANDIDATES = 16
 class Share:
     """One bucket, and the limits that factors derive from it."""
 
-    __slots__ = ("__weakref__", "_reduced", "queue")
+    __slots__ = ("__weakref__", "_buckets", "_name", "_reduced", "queue")
 
-    def __init__(self, quota: Quota, burst_seconds: float, now_ns: int) -> None:
-        bucket = DualBucket(quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns)
-        self.queue = WaitQueue(bucket)
+    def __init__(self, name: str, quota: Quota, burst_seconds: float, now_ns: int, buckets: Buckets) -> None:
+        self._name = name
+        self._buckets = buckets
+        self.queue: WaitQueue = buckets.queue(
+            self._name, quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns
+        )
         self._reduced: dict[tuple[str, ModeKind], ThrottledLimit] = {}
 
     def reduced(self, factor: Factor, kind: ModeKind) -> ThrottledLimit:
@@ -31,7 +34,9 @@ class Share:
         key = (factor.name, kind)
         limit = self._reduced.get(key)
         if limit is None or limit.factor is not factor:
-            limit = self._reduced[key] = ThrottledLimit(factor, self.queue.bucket)
+            base, name = self.queue.bucket, f"{self._name}|{factor.name}|{kind}"
+            queue = self._buckets.queue(name, 0, 0, base.burst_seconds, base.updated_ns)
+            limit = self._reduced[key] = ThrottledLimit(factor, base, queue)
         return limit
 
     def is_evictable(self, now_ns: int) -> bool:
@@ -43,10 +48,14 @@ class Share:
 class Shares:
     """The buckets of one gateway.
 
+    :param kind: tells them from the buckets of other policies.
     :param most: number of buckets to keep; up to twice as many while some cannot be dropped.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, kind: str, most: int = MOST) -> None:
+        self.buckets: Buckets = LOCAL
+        """Makes the buckets; set before the first is needed."""
+        self._kind = kind
         self._most = most
         self._by_name: OrderedDict[str, Share] = OrderedDict()
         self._held: WeakValueDictionary[str, Share] = WeakValueDictionary()
@@ -61,7 +70,10 @@ class Shares:
         if share is None:
             if len(self._by_name) >= self._most:
                 self._make_room(now_ns)
-            share = self._held.get(name) or Share(quota, burst_seconds, now_ns)
+            share = self._held.get(name)
+            if share is None:
+                limit = f"share|{self._kind}|{name}"
+                share = Share(limit, quota, burst_seconds, now_ns, self.buckets)
             self._by_name[name] = self._held[name] = share
         self._by_name.move_to_end(name)
         share.queue.bucket.reconfigure(quota.messages_per_s, quota.bytes_per_s, burst_seconds, now_ns)

@@ -20,13 +20,14 @@ class TenantQuotas:
     """The tenants of one broker, with the buckets that all its topics share."""
 
     def __init__(self) -> None:
-        self._shares = Shares()
+        self._shares = Shares("tenant")
 
     @hookimpl
     def sluicegate_policy_checks(
         self, topic: TopicName, policies: EffectivePolicies, context: TopicState
     ) -> Sequence[Check]:
         """Check messages against the quotas of the tenants that they belong to."""
+        self._shares.buckets = context.buckets
         broker = context.context
         tenants: Sequence[TenantQuota] = () if broker is None else getattr(broker.config, "tenant_quotas", ())
         burst = burst_seconds(policies, broker)

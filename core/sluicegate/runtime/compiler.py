@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sluicegate.config.fields import PolicyFields
+from sluicegate.engine.buckets import LOCAL, Buckets
 from sluicegate.engine.check import Check
 from sluicegate.engine.compiling import compile_gate
 from sluicegate.engine.delivery_time import DelayRule
@@ -46,6 +47,7 @@ class GateCompiler:
     :param defaults: values of unset fields on this kind of broker.
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
     :param max_gates: how many topics keep their gates.
+    :param buckets: makes the buckets of all limits.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class GateCompiler:
         *,
         slow_ms: int = SLOW_MS,
         max_gates: int = MAX_GATES,
+        buckets: Buckets = LOCAL,
     ) -> None:
         fields = PolicyFields.of(plugins.policy_models)
         self._defaults = fields.defaults_with(defaults)
@@ -77,7 +80,7 @@ class GateCompiler:
         self._own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults, self._broker_only)
-        self.gates = GateCache(self._compile, max_gates)
+        self.gates = GateCache(self._compile, max_gates, buckets)
         self.gates.creation_is_policed = self._polices_creation()
         self.rollouts = RolloutCounts()
         self.context: TopicContext | None = None
