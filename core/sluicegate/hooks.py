@@ -175,6 +175,20 @@ def sluicegate_metadata_store(url: str) -> Any | None:
     """
 
 
+@hookspec(firstresult=True)
+def sluicegate_budget_store(url: str, settings: Any, holder: str) -> Any | None:
+    """Open the store by which several gateways share limits.
+
+    Called once in each worker as it starts; the first plugin that knows the scheme wins. `redis:` and its
+    variants are built in.
+
+    :param url: the `url` of `budgets:` in the file.
+    :param settings: that section: `name`, `lease`, `place_lease` and `timeout`, in ms.
+    :param holder: of the places that this worker takes: a name that no other process has.
+    :return: an object with the methods of `sluicegate.budgets.BudgetStore`.
+    """
+
+
 @hookspec
 def sluicegate_decisions(batch: Sequence[Mapping[str, Any]]) -> None:
     """Receive all decisions other than a plain allow, in batches.

@@ -337,7 +337,7 @@ def test_a_rate_that_is_only_observed_is_nothing_to_take_a_share_of(lab: PolicyL
 
 
 def test_buckets_are_bounded_and_those_in_use_are_kept_before_those_at_rest() -> None:
-    shares = Shares(most=4)
+    shares = Shares("publish", most=4)
     for name in "abcd":
         shares.get(name, Quota(bytes_per_s=100), 1.0, 0)
     shares.get("a", Quota(bytes_per_s=100), 1.0, 0).queue.bucket.charge(0, 50, 0)
@@ -352,7 +352,7 @@ def test_buckets_are_bounded_and_those_in_use_are_kept_before_those_at_rest() ->
 
 def test_a_bucket_that_was_forgotten_while_it_is_used_is_not_made_twice() -> None:
     """Topics that come later would else publish the quota of all once more."""
-    shares = Shares(most=1)
+    shares = Shares("publish", most=1)
     of_all = shares.get("of all", Quota(bytes_per_s=100), 1.0, 0)
     for name in "ab":
         shares.get(name, Quota(bytes_per_s=100), 1.0, 0)
@@ -366,7 +366,7 @@ def test_a_bucket_that_was_forgotten_while_it_is_used_is_not_made_twice() -> Non
 
 
 def test_a_bucket_in_debt_is_not_made_anew_while_others_are_used() -> None:
-    shares = Shares(most=2)
+    shares = Shares("publish", most=2)
     for name in "abc":
         shares.get(name, Quota(bytes_per_s=100), 1.0, 0).queue.bucket.charge(0, 1000, 0)
 
@@ -374,7 +374,7 @@ def test_a_bucket_in_debt_is_not_made_anew_while_others_are_used() -> None:
 
 
 def test_a_bucket_that_an_operation_waits_for_is_not_made_anew_while_others_are_used() -> None:
-    shares = Shares(most=2)
+    shares = Shares("publish", most=2)
     held = by("a", 100)
     share = shares.get("a", Quota(bytes_per_s=100), 1.0, 0)
     share.queue.bucket.charge(0, 100, 0)
@@ -390,7 +390,7 @@ def test_a_bucket_that_an_operation_waits_for_is_not_made_anew_while_others_are_
 
 
 def test_buckets_that_are_all_in_debt_are_bounded() -> None:
-    shares = Shares(most=4)
+    shares = Shares("publish", most=4)
     for number in range(100):
         shares.get(str(number), Quota(bytes_per_s=100), 1.0, 0).queue.bucket.charge(0, 1000, 0)
     assert len(shares) == 8

@@ -9,6 +9,8 @@ from urllib.parse import quote
 from pydantic import Field, field_validator, model_validator
 
 from sluicegate.config.admin_section import Admin as Admin
+from sluicegate.config.budgets_section import Budgets as Budgets
+from sluicegate.config.budgets_section import UrlOrBudgets
 from sluicegate.config.known_brokers import AddressPatterns
 from sluicegate.config.overload import OverloadConfig
 from sluicegate.config.pressure_section import PressureConfig
@@ -369,6 +371,9 @@ class GatewayConfig(Strict):
     store: str | None = None
     """URL of the policy store: sqlite:///PATH, etcd://HOST:2379/PREFIX, etcds:// for TLS, or memory:;
     `sqlite:///<state_dir>/policies.db` if unset."""
+    budgets: UrlOrBudgets | None = None
+    """The store by which several gateways share limits: its URL, or a section. Without it each gateway has
+    its limits for itself."""
     rollout: Rollout = Rollout()
     """How policies are rolled out."""
     decisions: Decisions = Decisions()

@@ -145,10 +145,12 @@ class LeasedBucket(DualBucket):
             self.largest_bytes = max(self.largest_bytes, nbytes)
         self.lender.ask(self, now_ns)
         wait = max(RETRY_NS, self.lender.answer_ns - now_ns)
+        if not self.is_stinted:
+            return wait  # the next answer may bring enough for all of them
         if messages_ahead and short_messages > 0 and self.messages_per_s_lately:
-            wait += int(messages_ahead / self.messages_per_s_lately * SECOND_NS)
-        elif bytes_ahead and short_bytes > 0 and self.bytes_per_s_lately:
-            wait += int(bytes_ahead / self.bytes_per_s_lately * SECOND_NS)
+            wait = max(wait, int(short_messages / self.messages_per_s_lately * SECOND_NS))
+        if bytes_ahead and short_bytes > 0 and self.bytes_per_s_lately:
+            wait = max(wait, int(short_bytes / self.bytes_per_s_lately * SECOND_NS))
         return wait
 
     @property

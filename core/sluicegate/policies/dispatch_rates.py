@@ -6,7 +6,7 @@ from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import LONGEST_WAIT_NS, WaitQueue
-from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind
+from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind, Reason
 from sluicegate.policies.rate import Rate, rates_of
 from sluicegate.policies.stopping import asking
 
@@ -143,7 +143,8 @@ def _dispatch_refusal(
     op: Operation, now_ns: int, limits: Sequence[tuple[Rate | None, DualBucket | None]]
 ) -> Decision:
     """Delay by the longest wait, or drop unreliable messages if a limit says so."""
-    wait, drop, reasons = 1, False, []
+    wait, drop = 1, False
+    reasons: list[Reason] = []
     for rate, bucket in limits:
         if rate is None or bucket is None:
             continue

@@ -10,9 +10,11 @@ from typing import Any
 
 from sluicegate.broker import Listener
 from sluicegate.config.models import BrokerConfig, BrokerTls
+from sluicegate.engine.buckets import LOCAL
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import GateCache
+from sluicegate.leasing.holder import Holder
 from sluicegate.model import ConnectionEvent, PolicySet
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.connections import Connections
@@ -53,6 +55,7 @@ class Worker:
     :param inherited: listening sockets of the process before this one; those not used are closed.
     :param announcer: reports which listeners are open.
     :param accepting: whether clients are accepted from the start on; otherwise from `accept` on.
+    :param holder: leases what limits it shares with others; None if it has them for itself.
     """
 
     def __init__(
@@ -70,8 +73,10 @@ class Worker:
         inherited: Inherited | None = None,
         announcer: Announcer | None = None,
         accepting: bool = True,
+        holder: Holder | None = None,
     ) -> None:
         self.config = config
+        self._holder = holder
         self._host = EngineHost(
             config,
             plugins,
@@ -81,6 +86,7 @@ class Worker:
             facts=Facts(facts or {}, keep_fact),
             driver=plugins.drivers[config.system],
             slow_ms=slow_ms,
+            buckets=LOCAL if holder is None else holder.tokens,
         )
         self._packages = plugins.packages
         self._front = plugins.front(config)
@@ -161,6 +167,8 @@ class Worker:
         """
         self._loop = loop = asyncio.get_running_loop()
         contexts = self._host.tls.open()
+        if self._holder is not None:
+            self._holder.start()
         reachability = Reachability(
             self.config.bootstrap,
             monotonic_ns(),
@@ -215,6 +223,8 @@ class Worker:
         if self._watchdog is not None:
             await asyncio.to_thread(self._watchdog.stop)
         self.listeners.forget()
+        if self._holder is not None:
+            await self._holder.close()
         if self._connections is None:
             return
         await self._connections.abort()
@@ -280,6 +290,7 @@ class Worker:
             "held": held_now(host.gates.broker.held, self.wall_ms),
             "rollouts": host.compiler.rollouts.snapshot(),
             "plugin_metrics": host.context.metrics.snapshot(),
+            **({"budgets": self._holder.snapshot()} if self._holder is not None else {}),
         }
 
     def _use_of_connections(self, connections: Connections) -> dict[str, dict[str, Any]]:

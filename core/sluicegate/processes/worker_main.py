@@ -24,6 +24,7 @@ from typing import Any
 import uvloop
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
+from sluicegate.leasing.opening import holder_of
 from sluicegate.model import version_text
 from sluicegate.net.limits import raise_descriptor_limit
 from sluicegate.net.listening import handover
@@ -79,7 +80,10 @@ class WorkerMain:
         self._beat_s = config.worker_timeout / 1000 / LOOKS
         self._handovers = handover.directory(config.state_dir)
         self._log_sink = LogSink(config, broker, plugins, compacting=False)
-        self._worker = Worker(
+        holder = None
+        if config.budgets is not None:
+            holder = holder_of(config.budgets, broker.name, plugins.open_budgets, self._policy_version)
+        self._worker: Worker = Worker(
             broker,
             plugins,
             messages.policies_from_json(start["policies"]),
@@ -92,6 +96,7 @@ class WorkerMain:
             inherited=_inherited(start["listeners"]),
             announcer=announcer,
             accepting=False,
+            holder=holder,
         )
 
     async def run(self, reader: asyncio.StreamReader) -> None:
@@ -119,6 +124,9 @@ class WorkerMain:
                 offering.close()
             await self._worker.stop()
             await self._log_sink.close()
+
+    def _policy_version(self) -> str:
+        return version_text(self._worker.policies.version)
 
     def _accept(self) -> None:
         if not self._term.ends.is_set:

@@ -13,8 +13,10 @@ import pluggy
 
 from sluicegate import __version__
 from sluicegate.broker import BaseDriver, BaseFront, InterfaceError
+from sluicegate.budgets import BudgetStore, BudgetStoreError
+from sluicegate.budgets import plugin as budgets_plugin
 from sluicegate.config.asking import fields_of
-from sluicegate.config.models import BrokerConfig, PolicyModel
+from sluicegate.config.models import BrokerConfig, Budgets, PolicyModel
 from sluicegate.config.secrets import shown_value
 from sluicegate.features.drift import plugin as drift_plugin
 from sluicegate.features.pressure import plugin as pressure_plugin
@@ -252,6 +254,28 @@ class Plugins:
             f"no plugin opens the store {shown_value(url)}, expected sqlite:///PATH, etcd://HOST or memory:"
         )
 
+    def open_budgets(self, settings: Budgets, holder: str) -> BudgetStore:
+        """Open the budget store of a section.
+
+        :param holder: of the places that this process takes.
+        :raises BudgetStoreError: if it cannot be used.
+        """
+        for ask in reversed(self.implementations("sluicegate_budget_store")):
+            store: BudgetStore | None
+            try:
+                store = ask(url=settings.url, settings=settings, holder=holder)
+            except BudgetStoreError:
+                raise
+            except Exception as error:
+                text = f"plugin {ask.plugin!r}: sluicegate_budget_store raised {error!r}"
+                raise BudgetStoreError(text) from error
+            if store is not None:
+                return store
+        raise BudgetStoreError(
+            f"no plugin opens the budget store {shown_value(settings.url)}, expected redis://HOST:6379/0, "
+            "rediss://, redis+sentinel:// or redis+cluster://"
+        )
+
     def overview(self) -> list[PluginInfo]:
         """All plugins, for people."""
         return [
@@ -330,7 +354,7 @@ def load_plugins(modules: Iterable[str], extra: Iterable[object] = ()) -> Plugin
             raise PluginError(f"plugin {name!r} cannot be used: {error}") from error
         origins[name] = (version, origin)
 
-    for plugin in (*builtin_plugins(), store_plugin, pressure_plugin, drift_plugin):
+    for plugin in (*builtin_plugins(), store_plugin, budgets_plugin, pressure_plugin, drift_plugin):
         register(plugin, _built_in_name(plugin), __version__, "built in")
     for entry_point in _chosen():
         version = entry_point.dist.version if entry_point.dist is not None else ""

@@ -1,0 +1,1 @@
+"""Leases of shared limits: what one process holds of them, and what it does while their store is away."""

@@ -1,0 +1,85 @@
+"""What a process does with shared limits while their store does not answer."""
+
+import logging
+from math import inf
+
+from sluicegate.engine.bucket import SECOND_NS
+
+log = logging.getLogger(__name__)
+
+_MEANINGS = {
+    "share": "goes on with a share of each shared limit",
+    "open": "goes on without the shared limits",
+    "pause": "holds what is under a shared limit",
+}
+
+
+class Away:
+    """Whether the store is away, since when, and what is spent meanwhile.
+
+    It counts as away once its last answer is a lease old: until then all go on with what they have leased.
+    A process that has never heard how many members there are pauses instead of taking a share, as any share
+    might be too much.
+
+    :param on_lost: `share`, `open` or `pause`.
+    :param lease_ns: how long a lease lasts.
+    :param now_ns: monotonic time at the start.
+    """
+
+    def __init__(self, on_lost: str, lease_ns: int, now_ns: int) -> None:
+        self.members = 0
+        """How many share the limits, as last heard; 0 before that."""
+        self.calls = self.errors = 0
+        self.error = ""
+        """Why the last call failed; empty if it did not."""
+        self.heard_ns: int | None = None
+        """When the last call was sent that was answered."""
+        self._on_lost = on_lost
+        self._lease_ns = lease_ns
+        self._since_ns = now_ns
+        self._is_away = False
+        self._lost_ns = 0
+        """How long it was away before."""
+        self._spent_ns = 0
+        """How much of that time something was spent."""
+
+    @property
+    def share(self) -> float:
+        """What of each limit is spent meanwhile: inf for no limit."""
+        if self._on_lost == "open":
+            return inf
+        return 1 / self.members if self._on_lost == "share" and self.members else 0.0
+
+    @property
+    def since_ns(self) -> int | None:
+        """Since when it is away; None if it is not."""
+        return self._since_ns if self._is_away else None
+
+    def lost_ns(self, now_ns: int) -> int:
+        """How long it was away in all."""
+        return self._lost_ns + (now_ns - self._since_ns if self._is_away else 0)
+
+    def spent_ns(self, now_ns: int) -> int:
+        """How long something was spent without it, in all."""
+        return self._spent_ns + (now_ns - self._since_ns if self._is_away and self.share else 0)
+
+    def heard(self, sent_ns: int) -> None:
+        """A call was answered."""
+        self.calls += 1
+        self.heard_ns, self.error = sent_ns, ""
+        if self._is_away:
+            seconds = (sent_ns - self._since_ns) / SECOND_NS
+            log.warning("the budget store answers again, after %.1f s", seconds)
+            self._spent_ns, self._lost_ns = self.spent_ns(sent_ns), self.lost_ns(sent_ns)
+            self._is_away = False
+
+    def failed(self, error: str, now_ns: int) -> None:
+        """A call failed."""
+        self.calls += 1
+        self.errors += 1
+        self.error = error
+        if self._is_away or (self.heard_ns is not None and now_ns < self.heard_ns + self._lease_ns):
+            return
+        self._is_away, self._since_ns = True, now_ns
+        meaning = _MEANINGS[self._on_lost if self._on_lost != "share" or self.members else "pause"]
+        log.warning("the budget store is away: %s; this gateway %s until it answers", error, meaning)

@@ -1,0 +1,137 @@
+"""The task of one process that calls the budget store: for leased tokens, and to be known as a member."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from time import monotonic_ns
+from typing import Any, TypeVar
+
+from sluicegate.budgets import BudgetStore, BudgetStoreError, Member, SameNameError
+from sluicegate.engine.bucket import SECOND_NS
+from sluicegate.leasing.away import Away
+from sluicegate.leasing.tokens import LeasedBuckets
+
+log = logging.getLogger(__name__)
+
+_JOIN_NS = SECOND_NS
+"""Time between two calls by which a member shows that it is there."""
+
+Answer = TypeVar("Answer")
+
+
+class Holder:
+    """Leases tokens for one process, and is its member of the fleet.
+
+    :param store: what is shared.
+    :param tokens: the buckets of the process.
+    :param away: what is done while the store does not answer.
+    :param member: what the process says of itself; called for every join.
+    :param now_ns: the time, monotonic.
+    """
+
+    def __init__(
+        self,
+        store: BudgetStore,
+        tokens: LeasedBuckets,
+        away: Away,
+        member: Callable[[], Member],
+        now_ns: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self.tokens = tokens
+        self.away = away
+        self._store = store
+        self._member = member
+        self._now_ns = now_ns
+        self._join_ns = now_ns()
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._has_name = True
+        tokens.wake = self._woken.set
+
+    def start(self) -> None:
+        """Begin to call, on the running loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Give back all that is held, leave the fleet and close the store; idempotent."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._task = None
+        try:
+            await self._store.leave()
+        except BudgetStoreError as error:
+            log.info("could not leave the budget store: %s", error)
+        await self._store.close()
+
+    async def turn(self) -> None:
+        """Make the calls that are due."""
+        now_ns = self._now_ns()
+        if now_ns >= self._join_ns:
+            self._join_ns = now_ns + _JOIN_NS
+            await self._join()
+        due_ns = self.tokens.due_ns
+        if due_ns is not None and due_ns <= (now_ns := self._now_ns()):
+            if self.away.since_ns is not None:
+                self.tokens.share_out(self.away.share, self.away.since_ns, now_ns)
+            call = self.tokens.begin(now_ns, self.away.spent_ns(now_ns))
+            grants = await self._answered(self._store.reserve(call.requests), now_ns)
+            self.tokens.end(call, grants, self._now_ns())
+
+    async def _join(self) -> None:
+        try:
+            members = await self._answered(self._store.join(self._member()), self._now_ns())
+        except SameNameError as error:
+            if self._has_name:
+                log.error("%s", error)
+            self._has_name = False
+            return
+        if members is not None:
+            self.away.members = members
+            self._has_name = True
+
+    async def _answered(self, call: Awaitable[Answer], sent_ns: int) -> Answer | None:
+        """What a call gives; None if it failed."""
+        try:
+            answer = await call
+        except SameNameError:
+            self.away.heard(sent_ns)
+            raise
+        except BudgetStoreError as error:
+            self.away.failed(str(error), self._now_ns())
+            return None
+        self.away.heard(sent_ns)
+        return answer
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.turn()
+            except Exception:  # what the store cannot do must not end the leases of all limits
+                log.exception("a call of the budget store raised")
+                self.away.failed("it raised", self._now_ns())
+                await asyncio.sleep(0.05)
+            self._woken.clear()
+            due_ns = min(self._join_ns, self.tokens.due_ns or self._join_ns)
+            wait_s = max(0.0, (due_ns - self._now_ns()) / SECOND_NS)
+            try:
+                await asyncio.wait_for(self._woken.wait(), wait_s)
+            except TimeoutError:
+                continue
+
+    def snapshot(self) -> dict[str, Any]:
+        """What metrics and `explain` tell of it, as JSON."""
+        now_ns, away = self._now_ns(), self.away
+        return {
+            "up": int(away.heard_ns is not None and not away.error),
+            "age_s": None if away.heard_ns is None else (now_ns - away.heard_ns) / SECOND_NS,
+            "lost_s": away.lost_ns(now_ns) / SECOND_NS,
+            "away": away.since_ns is not None,
+            "share": away.share if away.share <= 1 else None,
+            "error": away.error,
+            "calls": away.calls,
+            "errors": away.errors,
+            "members": away.members,
+            "limits": len(self.tokens),
+        }

@@ -1,0 +1,133 @@
+"""Gates that share a limit: how soon the first message passes, how demand is followed, what is given back."""
+
+import pytest
+from tests.engine.test_bucket import worst_window
+from tests.leasing.fleet import LEASE_NS, MS, Fleet
+
+from sluicegate.budgets import Limit
+from sluicegate.model import Action, OperationKind, Outcome
+
+RATE = {"max_publish_rate": "1000/s"}
+
+
+@pytest.mark.parametrize("on_limit", ["delay", "reject"])
+def test_the_first_message_waits_for_one_call_only(on_limit: str) -> None:
+    fleet = Fleet({**RATE, "on_limit.max_publish_rate": on_limit})
+    gateway = fleet.members[0]
+
+    decision = fleet.offer(gateway)
+    assert decision is not None
+    assert (decision.action, decision.reasons[0].outcome) == (Action.DELAY, Outcome.PRECONDITION)
+    assert "shared limit max_publish_rate" in decision.reasons[0].text
+
+    fleet.pass_time(3 * MS)
+    assert (fleet.passed(), gateway.network.calls) == (1, 1)
+
+
+def test_a_trickle_never_waits_again() -> None:
+    fleet = Fleet(RATE)
+    fleet.offer(fleet.members[0])
+    for _ in range(20):
+        fleet.pass_time(400 * MS)
+        assert fleet.offer(fleet.members[0]) is None
+
+
+def test_an_idle_limit_is_given_back_and_asked_for_no_more() -> None:
+    fleet = Fleet(RATE)
+    gateway = fleet.members[0]
+    fleet.offer(gateway)
+    fleet.pass_time(2_000 * MS)
+    calls = gateway.network.calls
+
+    fleet.pass_time(5_000 * MS)
+    assert gateway.network.calls == calls
+    (standing,) = fleet.budgets.standings()
+    assert standing.limit == Limit("broker|orders.eu|max_publish_rate|m", 1000, 1000)
+    assert standing.leased == 0
+    assert gateway.state.is_evictable(fleet.now_ns)
+
+
+def test_a_busy_limit_that_is_wanted_by_all_is_used_whole() -> None:
+    fleet = Fleet(RATE, gateways=3)
+
+    def offer() -> None:
+        for who in fleet.members:
+            if len(who.held) < 50:
+                fleet.offer(who)
+
+    fleet.pass_time(2_000 * MS, each_step=offer)
+    since_ns = fleet.now_ns
+    fleet.pass_time(3_000 * MS, each_step=offer)
+
+    assert fleet.passed(since_ns) >= 2_970
+    assert worst_window(fleet.admitted, 1000) <= 1000
+
+
+def test_a_hundred_busy_limits_cost_ten_calls_a_second() -> None:
+    fleet = Fleet(RATE)
+    gateway = fleet.members[0]
+    tokens = gateway.holder.tokens
+    buckets = [tokens.bucket(f"limit {number}", 10, 0, 1.0, fleet.now_ns) for number in range(100)]
+
+    def use() -> None:
+        for bucket in buckets:
+            bucket.take(1, 0, fleet.now_ns)
+
+    fleet.pass_time(1_000 * MS, each_step=use)
+    before = gateway.network.calls
+    fleet.pass_time(2_000 * MS, each_step=use)
+    assert gateway.network.calls - before <= 20
+
+
+def test_a_message_larger_than_the_burst_passes_once_the_bucket_is_full() -> None:
+    fleet = Fleet({"max_publish_rate_bytes": "1000B/s"}, gateways=2)
+    other, large = fleet.members
+    fleet.offer(other, 1, 500)
+    fleet.pass_time(10 * MS)
+    fleet.offer(large, 1, 3_000)
+    fleet.pass_time(4_000 * MS)
+    assert [nbytes for _, nbytes in fleet.admitted_bytes] == [500, 3_000]
+
+    fleet.offer(other, 1, 500)
+    fleet.pass_time(5_000 * MS)
+    assert worst_window(fleet.admitted_bytes, 1000) <= 3_000
+
+
+def test_what_a_stopped_process_holds_is_void_once_its_lease_has_ended() -> None:
+    fleet = Fleet({**RATE, "on_limit.max_publish_rate": "reject"})
+    gateway = fleet.members[0]
+    fleet.offer(gateway, 10)
+    fleet.pass_time(60 * MS)
+    assert fleet.offer(gateway) is None
+
+    fleet.now_ns += LEASE_NS
+    decision = fleet.offer(gateway)
+    assert decision is not None
+
+
+def test_dispatch_is_held_for_the_first_call_even_if_it_may_be_dropped() -> None:
+    fleet = Fleet({"max_dispatch_rate": "100/s", "on_limit.max_dispatch_rate": "drop"})
+    decision = fleet.offer(fleet.members[0], kind=OperationKind.DISPATCH, reliable=False)
+    assert decision is not None
+    assert decision.action is Action.DELAY
+    fleet.pass_time(3 * MS)
+    assert fleet.passed() == 1
+
+
+def test_each_policy_has_a_limit_of_its_own() -> None:
+    quotas = {"publish_quota": 50, "principal_publish_quota_bytes": 500, "consume_quota": 20}
+    fleet = Fleet({**RATE, **quotas, "max_subscription_dispatch_rate": 10, "connection_rate_limit": 5})
+    gateway = fleet.members[0]
+    fleet.offer(gateway, 1, 10)
+    fleet.offer(gateway, 1, 10, kind=OperationKind.DISPATCH, subscription="s")
+    fleet.offer(gateway, 0, 0, kind=OperationKind.ATTACH_PRODUCER, producer="p")
+    fleet.pass_time(100 * MS)
+
+    assert [standing.limit.name for standing in fleet.budgets.standings()] == [
+        "broker|connection_rate_limit|enforce|m",
+        "broker|orders.eu|max_publish_rate|m",
+        "broker|orders.eu|s|max_subscription_dispatch_rate|m",
+        "broker|share|consume|of all|m",
+        "broker|share|publish|of all|m",
+        "broker|share|publish|share principal ANONYMOUS|b",
+    ]
