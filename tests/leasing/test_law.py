@@ -40,9 +40,9 @@ def _slow(fleet: Fleet, who: Gateway, delay_ms: int, messages: dict[str, int]) -
         fleet.now_ns += delay_ms * MS
         fleet.retry(who)
         if delay_ms:
-            fleet.offer(who, **messages)  # type: ignore[arg-type]
+            fleet.offer(who, **messages)
 
-    who.network.on_the_way = on_the_way  # type: ignore[method-assign]
+    who.network.on_the_way = on_the_way
 
 
 @pytest.mark.parametrize("limited", LIMITED)

@@ -25,7 +25,7 @@ def sluicegate_budget_store(url: str, settings: Any, holder: str) -> BudgetStore
         ) from error
     return RedisBudgetStore(
         redis_client(url),
-        f"sluicegate:{settings.name}",
+        settings.name,
         holder,
         settings.lease * 1000,
         settings.place_lease * 1000,

@@ -1,0 +1,98 @@
+"""What gates do while the store does not answer, and how they come back."""
+
+import pytest
+from tests.engine.test_bucket import worst_window
+from tests.leasing.fleet import LEASE_NS, MS, Fleet, finished
+
+from sluicegate.budgets import BudgetStoreError
+from sluicegate.config.models import Budgets
+from sluicegate.leasing.opening import holder_of
+
+RATE = {"max_publish_rate": "1000/s"}
+
+
+def _busy(fleet: Fleet) -> None:
+    for who in fleet.members:
+        for _ in range(5 - len(who.held)):
+            fleet.offer(who)
+
+
+def _lose(fleet: Fleet, what: str = "request") -> None:
+    for who in fleet.members:
+        who.network.failing = what
+
+
+def test_one_lost_call_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    fleet = Fleet(RATE)
+    fleet.pass_time(500 * MS, each_step=lambda: _busy(fleet))
+    _lose(fleet)
+    fleet.pass_time(60 * MS)
+    _lose(fleet, "")
+    fleet.pass_time(500 * MS)
+    assert not caplog.records
+    assert fleet.members[0].holder.snapshot()["lost_s"] == 0
+
+
+def test_each_spends_its_share_until_the_store_answers(caplog: pytest.LogCaptureFixture) -> None:
+    fleet = Fleet(RATE, gateways=4)
+    fleet.pass_time(2_000 * MS, each_step=lambda: _busy(fleet))
+    _lose(fleet)
+    fleet.pass_time(1_000 * MS, each_step=lambda: _busy(fleet))
+    since_ns = fleet.now_ns
+    fleet.pass_time(2_000 * MS, each_step=lambda: _busy(fleet))
+
+    assert 1_900 <= fleet.passed(since_ns) <= 2_100
+    snapshot = fleet.members[0].holder.snapshot()
+    assert (snapshot["up"], snapshot["away"], snapshot["share"]) == (0, True, 0.25)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the budget store is away: the request was lost; this gateway goes on with a share of each shared "
+        "limit until it answers"
+    ] * 4
+
+    _lose(fleet, "")
+    fleet.pass_time(1_500 * MS, each_step=lambda: _busy(fleet))
+    since_ns = fleet.now_ns
+    fleet.pass_time(2_000 * MS, each_step=lambda: _busy(fleet))
+    assert 1_980 <= fleet.passed(since_ns) <= 2_020
+    assert worst_window(fleet.admitted, 1000) <= 1000
+    assert not fleet.members[0].holder.snapshot()["away"]
+
+
+def test_a_gateway_that_never_heard_of_others_pauses() -> None:
+    fleet = Fleet(RATE)
+    _lose(fleet)
+    fleet.pass_time(1_000 * MS, each_step=lambda: _busy(fleet))
+    assert fleet.passed() == 0
+
+    _lose(fleet, "")
+    fleet.pass_time(1_100 * MS)
+    assert fleet.passed() == 5
+
+
+@pytest.mark.parametrize(("on_lost", "passes"), [("open", True), ("pause", False)])
+def test_open_and_pause(on_lost: str, passes: bool) -> None:
+    fleet = Fleet(RATE, on_lost=on_lost)
+    fleet.pass_time(2_000 * MS, each_step=lambda: _busy(fleet))
+    _lose(fleet)
+    fleet.pass_time(LEASE_NS + 200 * MS, each_step=lambda: _busy(fleet))
+    since_ns = fleet.now_ns
+    fleet.pass_time(1_000 * MS, each_step=lambda: [fleet.offer(fleet.members[0], 5)])
+    assert (fleet.passed(since_ns) > 2_000) is passes
+    if not passes:
+        assert fleet.passed(since_ns) == 0
+
+    _lose(fleet, "")
+    fleet.members[0].held.clear()
+    fleet.pass_time(500 * MS)
+    since_ns = fleet.now_ns
+    fleet.pass_time(1_000 * MS, each_step=lambda: [fleet.offer(fleet.members[0], 5)])
+    assert fleet.passed(since_ns) <= 2_000
+
+
+def test_a_store_that_cannot_be_opened_is_away() -> None:
+    def open_store(settings: Budgets, holder: str) -> object:
+        raise BudgetStoreError("pip install 'sluicegate[budgets]'")
+
+    holder = holder_of(Budgets(url="redis://h"), "b", open_store, lambda: "1")  # type: ignore[arg-type]
+    finished(holder.turn())
+    assert holder.snapshot()["error"] == "pip install 'sluicegate[budgets]'"
