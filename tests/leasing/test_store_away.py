@@ -30,7 +30,7 @@ def test_one_lost_call_changes_nothing(caplog: pytest.LogCaptureFixture) -> None
     _lose(fleet, "")
     fleet.pass_time(500 * MS)
     assert not caplog.records
-    assert fleet.members[0].holder.snapshot()["lost_s"] == 0
+    assert fleet.members[0].holder.snapshot()["lost_seconds"] == 0
 
 
 def test_each_spends_its_share_until_the_store_answers(caplog: pytest.LogCaptureFixture) -> None:
@@ -42,8 +42,14 @@ def test_each_spends_its_share_until_the_store_answers(caplog: pytest.LogCapture
     fleet.pass_time(2_000 * MS, each_step=lambda: _busy(fleet))
 
     assert 1_900 <= fleet.passed(since_ns) <= 2_100
-    snapshot = fleet.members[0].holder.snapshot()
-    assert (snapshot["up"], snapshot["away"], snapshot["share"]) == (0, True, 0.25)
+    holder = fleet.members[0].holder
+    assert holder.snapshot()["up"] == 0
+    assert holder.standing() == {
+        "members": 4,
+        "away": True,
+        "spends": "share",
+        "error": "the request was lost",
+    }
     assert [record.getMessage() for record in caplog.records] == [
         "the budget store is away: the request was lost; this gateway goes on with a share of each shared "
         "limit until it answers"
@@ -55,7 +61,7 @@ def test_each_spends_its_share_until_the_store_answers(caplog: pytest.LogCapture
     fleet.pass_time(2_000 * MS, each_step=lambda: _busy(fleet))
     assert 1_980 <= fleet.passed(since_ns) <= 2_020
     assert worst_window(fleet.admitted, 1000) <= 1000
-    assert not fleet.members[0].holder.snapshot()["away"]
+    assert not holder.standing()["away"]
 
 
 def test_a_gateway_that_never_heard_of_others_pauses() -> None:
@@ -95,4 +101,4 @@ def test_a_store_that_cannot_be_opened_is_away() -> None:
 
     holder = holder_of(Budgets(url="redis://h"), "b", open_store, lambda: "1")  # type: ignore[arg-type]
     finished(holder.turn())
-    assert holder.snapshot()["error"] == "pip install 'sluicegate[budgets]'"
+    assert holder.standing()["error"] == "pip install 'sluicegate[budgets]'"

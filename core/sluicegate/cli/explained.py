@@ -47,8 +47,22 @@ def as_text(
     if explained["unmatched"]:
         names = unmatched_text(explained["unmatched"])
         text.append(f"note: {names} can match nothing on this broker: {explained['unmatched'][0]['rule']}")
-    text.append(_PER_GATE)
+    text.append(_shared(explained.get("budgets")))
     return text + factor_lines(explained, now_ms) + adaptive_lines(explained, now_ms)
+
+
+def _shared(budgets: Mapping[str, Any] | None) -> str:
+    """With whom limits are shared, and what holds while their store is away."""
+    if budgets is None:
+        return _PER_GATE
+    if not budgets["away"]:
+        return f"rates and quotas are shared by {budgets['members']} workers, through the budget store"
+    spent = {
+        "share": f"1/{budgets['members']} of each rate and quota holds here",
+        "open": "no rate or quota holds",
+        "pause": "what is under a rate or quota waits",
+    }
+    return f"the budget store is away, so {spent[budgets['spends']]} until it answers: {budgets['error']}"
 
 
 def _scopes(scopes: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -48,7 +48,12 @@ class Away:
         """What of each limit is spent meanwhile: inf for no limit."""
         if self._on_lost == "open":
             return inf
-        return 1 / self.members if self._on_lost == "share" and self.members else 0.0
+        return 1 / self.members if self.spends == "share" else 0.0
+
+    @property
+    def spends(self) -> str:
+        """What is spent meanwhile: `share`, `open` or `pause`."""
+        return "pause" if self._on_lost == "share" and not self.members else self._on_lost
 
     @property
     def since_ns(self) -> int | None:
@@ -81,5 +86,6 @@ class Away:
         if self._is_away or (self.heard_ns is not None and now_ns < self.heard_ns + self._lease_ns):
             return
         self._is_away, self._since_ns = True, now_ns
-        meaning = _MEANINGS[self._on_lost if self._on_lost != "share" or self.members else "pause"]
-        log.warning("the budget store is away: %s; this gateway %s until it answers", error, meaning)
+        log.warning(
+            "the budget store is away: %s; this gateway %s until it answers", error, _MEANINGS[self.spends]
+        )

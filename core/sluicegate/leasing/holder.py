@@ -120,16 +120,23 @@ class Holder:
             except TimeoutError:
                 continue
 
+    def standing(self) -> dict[str, Any]:
+        """What `explain` tells of it, as JSON: it changes seldom."""
+        away = self.away
+        return {
+            "members": away.members,
+            "away": away.since_ns is not None,
+            "spends": away.spends,
+            "error": away.error if away.since_ns is not None else "",
+        }
+
     def snapshot(self) -> dict[str, Any]:
-        """What metrics and `explain` tell of it, as JSON."""
+        """What metrics tell of it, as JSON."""
         now_ns, away = self._now_ns(), self.away
         return {
             "up": int(away.heard_ns is not None and not away.error),
-            "age_s": None if away.heard_ns is None else (now_ns - away.heard_ns) / SECOND_NS,
-            "lost_s": away.lost_ns(now_ns) / SECOND_NS,
-            "away": away.since_ns is not None,
-            "share": away.share if away.share <= 1 else None,
-            "error": away.error,
+            "age_seconds": None if away.heard_ns is None else (now_ns - away.heard_ns) / SECOND_NS,
+            "lost_seconds": away.lost_ns(now_ns) / SECOND_NS,
             "calls": away.calls,
             "errors": away.errors,
             "members": away.members,

@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sluicegate.engine.state import COUNTERS
+from sluicegate.metrics.budget_families import budget_families
 from sluicegate.metrics.certificates import certificate_families
 from sluicegate.metrics.client_families import client_families
 from sluicegate.metrics.families import counter, gauge
@@ -102,6 +103,7 @@ class GatewayCollector(Collector):
             _worker(snapshots),
             (call_family(snapshots),),
             certificate_families(snapshots),
+            budget_families(snapshots),
             (build_info(),),
             supervisor,
         )

@@ -1,6 +1,7 @@
 """Serves one broker on one event loop, so limits are exact without locks."""
 
 import asyncio
+import json
 import logging
 import ssl
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -32,6 +33,7 @@ from sluicegate.runtime.facts import Facts
 from sluicegate.runtime.held_samples import held_now
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.plugins import Plugins
+from sluicegate.runtime.reported import BUDGETS_FACT
 from sluicegate.runtime.slow_calls import SLOW_MS
 
 log = logging.getLogger(__name__)
@@ -95,7 +97,10 @@ class Worker:
         """Bytes that all sessions may hold together."""
         self.listeners = Listeners(inherited, announcer, accepting=accepting)
         self._background = BackgroundTasks("the front")
-        self._housekeeping = Housekeeping(self._host, self._front, self.budget, self.listeners, on_tick)
+        self._housekeeping = Housekeeping(
+            self._host, self._front, self.budget, self.listeners, self._tick_after
+        )
+        self._on_tick = on_tick
         self._log_stats = log_stats
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connections: Connections | None = None
@@ -246,6 +251,11 @@ class Worker:
         :param now_ns: monotonic time.
         """
         await self._housekeeping.tick(self._running, now_ns)
+
+    def _tick_after(self) -> None:
+        standing = "" if self._holder is None else json.dumps(self._holder.standing())
+        self._host.facts.remember(BUDGETS_FACT, standing)
+        self._on_tick()
 
     # -- for metrics ------------------------------------------------------------------------------
 

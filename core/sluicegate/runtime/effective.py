@@ -10,7 +10,7 @@ from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import EffectivePolicies, Level, PolicyLayer, Scope, TopicName, version_text
-from sluicegate.runtime.reported import reduced_rates, reported_adaptive, reported_factors
+from sluicegate.runtime.reported import reduced_rates, reported_adaptive, reported_budgets, reported_factors
 
 _MOST_UNMATCHED = 20
 
@@ -67,8 +67,8 @@ class BrokerPolicies:
         :return: `broker`, `system`, `topic`, `namespace`, `version`, `observe_only`; `policies` by field, in
             the order of the plugins' fields and followed by options; `unset`, the policies that no level
             sets; `scopes`, for each one its names under `for`, whether it is `applied` to the asker, and the
-            `policies` that it sets; `factors`, `reduced`, `adaptive` as in `reported`; and `unmatched`, the
-            policies that can match no topic of the broker.
+            `policies` that it sets; `factors`, `reduced`, `adaptive`, `budgets` as in `reported`; and
+            `unmatched`, the policies that can match no topic of the broker.
         """
         name = self.driver.name_of(topic, self.config)
         scopes = self.resolver.scopes(name)
@@ -88,6 +88,7 @@ class BrokerPolicies:
             "factors": factors,
             "reduced": reduced_rates(factors, effective, self.fields),
             "adaptive": reported_adaptive(self.facts, effective.topic),
+            "budgets": reported_budgets(self.facts),
             "unmatched": self._unmatched,
         }
 

@@ -7,6 +7,8 @@ from typing import Any
 from sluicegate.config.fields import PolicyFields
 from sluicegate.model import EffectivePolicies, ModeKind
 
+BUDGETS_FACT = "budgets"
+"""Key of the fact that tells how the budget store stands."""
 _FACTOR = "factor."
 _ADAPTIVE = "adaptive."
 _QUOTAS = (
@@ -38,6 +40,11 @@ def reported_factors(facts: Mapping[str, str], effective: EffectivePolicies) -> 
         for name, fact in _objects(facts, _FACTOR)
     }
     return dict(sorted(factors.items(), key=lambda item: (item[1]["value"], item[0])))
+
+
+def reported_budgets(facts: Mapping[str, str]) -> dict[str, Any] | None:
+    """How the budget store stands: `members`, `away`, `spends`, `error`; None if nothing is shared."""
+    return next((fact for name, fact in _objects(facts, BUDGETS_FACT) if not name), None)
 
 
 def reduced_rates(
