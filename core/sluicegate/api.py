@@ -30,6 +30,19 @@ from sluicegate.broker import (
     WakeAt,
     helper,
 )
+from sluicegate.budgets import (
+    BudgetStore,
+    BudgetStoreError,
+    Grant,
+    Limit,
+    Member,
+    MemoryBudgets,
+    MemoryBudgetStore,
+    Place,
+    Request,
+    SameNameError,
+    Standing,
+)
 from sluicegate.config import (
     BrokerConfig,
     ByteRate,
@@ -112,6 +125,17 @@ API_VERSION: Final = (1, 0)
 """Major and minor version of this interface; a larger minor version only adds to it."""
 PROVISIONAL: Final = frozenset(
     {
+        "Standing",
+        "SameNameError",
+        "Request",
+        "Place",
+        "MemoryBudgetStore",
+        "MemoryBudgets",
+        "Member",
+        "Limit",
+        "Grant",
+        "BudgetStoreError",
+        "BudgetStore",
         "PASS",
         "Ask",
         "BaseDriver",
@@ -262,4 +286,15 @@ __all__ = [
     "http_get",
     "layers_of",
     "read_decisions",
+    "BudgetStore",
+    "BudgetStoreError",
+    "Grant",
+    "Limit",
+    "Member",
+    "MemoryBudgets",
+    "MemoryBudgetStore",
+    "Place",
+    "Request",
+    "SameNameError",
+    "Standing",
 ]

@@ -185,7 +185,7 @@ def sluicegate_budget_store(url: str, settings: Any, holder: str) -> Any | None:
     :param url: the `url` of `budgets:` in the file.
     :param settings: that section: `name`, `lease`, `place_lease` and `timeout`, in ms.
     :param holder: of the places that this worker takes: a name that no other process has.
-    :return: an object with the methods of `sluicegate.budgets.BudgetStore`.
+    :return: an object with the methods of `sluicegate.api.BudgetStore`.
     """
 
 

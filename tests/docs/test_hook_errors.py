@@ -10,7 +10,9 @@ from tests.docs.test_hooks_documented import HOOKS, section
 
 from sluicegate.api import Operation, OperationKind, PolicyEngine, Task, hookimpl
 from sluicegate.cli import opening
+from sluicegate.config.models import Budgets
 from sluicegate.demo.parts import show_parts
+from sluicegate.leasing.joining import holder_of
 from sluicegate.runtime.plugins import CHOICE, PluginError, Plugins, load_plugins
 from sluicegate.testing import load_plugin
 
@@ -22,7 +24,8 @@ AT_START: dict[str, Callable[[Plugins], object]] = {
     "sluicegate_grpc_driver": lambda plugins: plugins.drivers,
     "sluicegate_metadata_store": lambda plugins: plugins.open_store("memory:"),
 }
-LOGGED = sorted(HOOKS.keys() - AT_START.keys() - {"sluicegate_commands", "sluicegate_demo"})
+ELSEWHERE = {"sluicegate_commands", "sluicegate_demo", "sluicegate_budget_store"}
+LOGGED = sorted(HOOKS.keys() - AT_START.keys() - ELSEWHERE)
 
 
 def mine(hook: str) -> ModuleType:
@@ -106,3 +109,12 @@ def test_commands_and_demo_name_the_plugin(
     hook = "sluicegate_demo"
     [problem] = show_parts(load_plugins((), [mine(hook)]), tmp_path, (), True)
     assert f"`{problem}`" in section(hook)
+
+
+async def test_a_budget_store_that_cannot_be_opened_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    hook = "sluicegate_budget_store"
+    plugins = load_plugins((), [mine(hook)])
+    await holder_of(Budgets(url="mine:"), "shop", plugins.open_budgets, lambda: "1").turn()
+    [line] = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
+    said = line.partition("; this gateway")[0]
+    assert f"`{said}`" in section(hook)

@@ -9,7 +9,9 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
+from sluicegate.budgets import MemoryBudgetStore
 from sluicegate.config.fields import PolicyFields
+from sluicegate.config.models import Budgets
 from sluicegate.decisions import RefusalJournal
 from sluicegate.engine.quota import Quota
 from sluicegate.engine.state import TopicState
@@ -133,6 +135,15 @@ def test_hook_sluicegate_metadata_store() -> None:
     _, [layer] = hook(url="fixed:orders.eu=500").layers()
     assert (layer.level, layer.name) == (Level.TOPIC, "orders.eu")
     assert layer.settings["max_publish_rate"].value == 500
+
+
+def test_hook_sluicegate_budget_store() -> None:
+    hook = plugin_manager([example("budget_store")]).hook.sluicegate_budget_store
+    settings = Budgets(url="host:")
+
+    assert hook(url="other:", settings=settings, holder="h") is None
+    store = hook(url="host:", settings=settings, holder="h")
+    assert isinstance(store, MemoryBudgetStore)
 
 
 def test_hook_sluicegate_decisions() -> None:

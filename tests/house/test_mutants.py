@@ -16,7 +16,8 @@ def test_a_target_has_files_and_tests(target: Target) -> None:
 
 def test_a_target_can_be_narrowed_to_files_by_name() -> None:
     narrowed = only(TARGETS["engine"], "bucket*")
-    assert (narrowed.name, narrowed.files) == ("engine-bucket-", ("core/sluicegate/engine/bucket.py",))
+    files = ("core/sluicegate/engine/bucket.py", "core/sluicegate/engine/buckets.py")
+    assert (narrowed.name, narrowed.files) == ("engine-bucket-", files)
     assert only(TARGETS["engine"], "*") == TARGETS["engine"]
 
 

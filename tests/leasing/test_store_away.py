@@ -6,7 +6,7 @@ from tests.leasing.fleet import LEASE_NS, MS, Fleet, finished
 
 from sluicegate.budgets import BudgetStoreError
 from sluicegate.config.models import Budgets
-from sluicegate.leasing.opening import holder_of
+from sluicegate.leasing.joining import holder_of
 
 RATE = {"max_publish_rate": "1000/s"}
 

@@ -25,13 +25,13 @@ def budget_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
 
     :param snapshots: of the workers, as `Worker.snapshot` makes them.
     """
-    told = [(each["broker"], each["budgets"]) for each in snapshots if "budgets" in each]
-    if not told:
+    sharing = [(each["broker"], each["budgets"]) for each in snapshots if "budgets" in each]
+    if not sharing:
         return
     for make, texts in ((gauge, _GAUGES), (counter, _COUNTERS)):
         for name, text in texts.items():
             family = make(f"sluicegate_budget_store_{name}", text, "")
-            for broker, budgets in told:
+            for broker, budgets in sharing:
                 if budgets[name] is not None:
                     family.add_metric([broker], budgets[name])
             yield family

@@ -97,9 +97,7 @@ class Worker:
         """Bytes that all sessions may hold together."""
         self.listeners = Listeners(inherited, announcer, accepting=accepting)
         self._background = BackgroundTasks("the front")
-        self._housekeeping = Housekeeping(
-            self._host, self._front, self.budget, self.listeners, self._tick_after
-        )
+        self._housekeeping = Housekeeping(self._host, self._front, self.budget, self.listeners, self._ticked)
         self._on_tick = on_tick
         self._log_stats = log_stats
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -252,7 +250,7 @@ class Worker:
         """
         await self._housekeeping.tick(self._running, now_ns)
 
-    def _tick_after(self) -> None:
+    def _ticked(self) -> None:
         standing = "" if self._holder is None else json.dumps(self._holder.standing())
         self._host.facts.remember(BUDGETS_FACT, standing)
         self._on_tick()

@@ -24,7 +24,7 @@ from typing import Any
 import uvloop
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
-from sluicegate.leasing.opening import holder_of
+from sluicegate.leasing.joining import holder_of
 from sluicegate.model import version_text
 from sluicegate.net.limits import raise_descriptor_limit
 from sluicegate.net.listening import handover
