@@ -4,12 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluicegate.budgets import BudgetStoreError, Grant, Member, MemoryBudgets, MemoryBudgetStore, Request
+from sluicegate.engine.factors import Factor
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import BrokerState, TopicState
 from sluicegate.leasing.away import Away
 from sluicegate.leasing.holder import Holder
 from sluicegate.leasing.tokens import LeasedBuckets
 from sluicegate.model import Action, Decision, Operation, OperationKind
+from sluicegate.testing.context import ManualContext
 from sluicegate.testing.gates import TOPIC, build_gate
 
 MS = 1_000_000
@@ -79,6 +81,8 @@ class Fleet:
     policies: Mapping[str, object]
     gateways: int = 1
     on_lost: str = "share"
+    factors: Mapping[str, float] = field(default_factory=dict)
+    """What factors leave of all publish rates, by name."""
     now_ns: int = 1_000_000_000_000
     admitted: list[tuple[int, int]] = field(default_factory=list)
     """Times and messages of what passed anywhere."""
@@ -102,7 +106,12 @@ class Fleet:
         member = Member(name, "broker/0", name)
         holder = Holder(network, tokens, away, lambda: member, lambda: self.now_ns)
         state = TopicState(TOPIC, self.now_ns, BrokerState(tokens))
-        gate = build_gate(self.policies, now_ns=self.now_ns, state=state)
+        context = ManualContext() if self.factors else None
+        for factor, value in self.factors.items():
+            assert context is not None
+            context.factors.add(made := Factor(factor, "Wait."))
+            made.set(value, "a test")
+        gate = build_gate(self.policies, now_ns=self.now_ns, state=state, context=context)
         started = Gateway(gate, state, holder, network)
         self.members.append(started)
         return started

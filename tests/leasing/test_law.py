@@ -17,6 +17,7 @@ LIMITED: Mapping[str, Mapping[str, object]] = {
     "quota": {"publish_quota": "100/s", "max_publish_rate": "1000/s"},
     "each": {"principal_publish_quota": "100/s"},
     "dispatch": {"max_dispatch_rate": "100/s", "max_subscription_dispatch_rate": "150/s"},
+    "factor": {"max_publish_rate": "200/s", "publish_quota": "1000/s"},
     "short burst": {"max_publish_rate": "100/s", "burst_seconds": 0.1},
 }
 
@@ -52,7 +53,8 @@ def _slow(fleet: Fleet, who: Gateway, delay_ms: int, messages: dict[str, int]) -
 @given(steps=st.lists(_STEPS, max_size=30))
 def test_no_window_admits_more_than_rate_and_burst(limited: str, steps: list[tuple[object, ...]]) -> None:
     policies = LIMITED[limited]
-    fleet = Fleet(policies, gateways=GATEWAYS)
+    half = {"half": 0.5} if limited == "factor" else {}
+    fleet = Fleet(policies, gateways=GATEWAYS, factors=half)
     operation: dict[str, object] = {"subscription": "s"} if limited == "dispatch" else {}
     if limited == "dispatch":
         operation["kind"] = OperationKind.DISPATCH

@@ -17,6 +17,10 @@ def _busy(fleet: Fleet) -> None:
             fleet.offer(who)
 
 
+def _offer_five(fleet: Fleet) -> None:
+    fleet.offer(fleet.members[0], 5)
+
+
 def _lose(fleet: Fleet, what: str = "request") -> None:
     for who in fleet.members:
         who.network.failing = what
@@ -82,7 +86,7 @@ def test_open_and_pause(on_lost: str, passes: bool) -> None:
     _lose(fleet)
     fleet.pass_time(LEASE_NS + 200 * MS, each_step=lambda: _busy(fleet))
     since_ns = fleet.now_ns
-    fleet.pass_time(1_000 * MS, each_step=lambda: [fleet.offer(fleet.members[0], 5)])
+    fleet.pass_time(1_000 * MS, each_step=lambda: _offer_five(fleet))
     assert (fleet.passed(since_ns) > 2_000) is passes
     if not passes:
         assert fleet.passed(since_ns) == 0
@@ -91,7 +95,7 @@ def test_open_and_pause(on_lost: str, passes: bool) -> None:
     fleet.members[0].held.clear()
     fleet.pass_time(500 * MS)
     since_ns = fleet.now_ns
-    fleet.pass_time(1_000 * MS, each_step=lambda: [fleet.offer(fleet.members[0], 5)])
+    fleet.pass_time(1_000 * MS, each_step=lambda: _offer_five(fleet))
     assert fleet.passed(since_ns) <= 2_000
 
 

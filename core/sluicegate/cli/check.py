@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from sluicegate.cli.findings import file_findings, policy_warnings, store_findings
+from sluicegate.cli.findings import budget_findings, file_findings, policy_warnings, store_findings
 from sluicegate.cli.opening import Opened, counted, plugin_errors
 from sluicegate.config.errors import ConfigErrors, Finding, by_location, render
 from sluicegate.config.load import Loaded, Reading, parse_file, read
@@ -63,6 +63,7 @@ def _read(file: str, *, with_files: bool, live: bool) -> tuple[Reading, list[Fin
         more += policy_warnings(opened)
         more += unserved(opened.loaded.root, opened.loaded.config.brokers, "note")
         more += store_findings(opened) if with_files else ()
+        more += budget_findings(opened)
         if live and not any(finding.severity == "error" for finding in (*reading.findings, *more)):
             from sluicegate.cli.live import live_warnings
 

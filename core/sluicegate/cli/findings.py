@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path as FilePath
 
+from sluicegate.budgets import BudgetStoreError
 from sluicegate.cli.explained import unmatched_text
 from sluicegate.cli.opening import Opened
 from sluicegate.config.consistency import policy_levels
@@ -132,6 +133,17 @@ def store_findings(opened: Opened) -> Iterator[Finding]:
     if problem:
         message = f"policy store {shown_value(url)} cannot be opened: {problem}"
         yield loaded.root.nearest(("store",)).error(("store",), message, remedy)
+
+
+def budget_findings(opened: Opened) -> Iterator[Finding]:
+    """Find budgets that no installed plugin can open; nothing is connected."""
+    loaded = opened.loaded
+    if loaded.config.budgets is not None:
+        try:
+            opened.plugins.open_budgets(loaded.config.budgets, "check")
+        except BudgetStoreError as error:
+            at, remedy = ("budgets",), "a gateway starts with it, and does as 'on_budget_lost' says"
+            yield loaded.root.nearest(at).error(at, f"budget store cannot be opened: {error}", remedy)
 
 
 def _problem_with_store(opened: Opened, url: str) -> tuple[str, str]:

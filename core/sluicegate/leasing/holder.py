@@ -53,7 +53,7 @@ class Holder:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Give back all that is held, leave the fleet and close the store; idempotent."""
+        """Leave the fleet and close the store, idempotent; what is leased ends by itself."""
         if self._task is None:
             return
         self._task.cancel()

@@ -10,7 +10,8 @@ from sluicegate.config.load import Loaded, entry_policies, load, parse_file, ver
 from sluicegate.config.models import BrokerConfig, GatewayConfig
 from sluicegate.config.port_conflicts import unserved
 from sluicegate.engine.gate import DecisionSink
-from sluicegate.model import PolicyLayer, PolicySet, digest_of
+from sluicegate.leasing.joining import holder_of
+from sluicegate.model import PolicyLayer, PolicySet, digest_of, version_text
 from sluicegate.net.limits import raise_descriptor_limit
 from sluicegate.processes.worker import Worker
 from sluicegate.runtime.log_sink import LogSink
@@ -92,11 +93,15 @@ class EmbeddedGateway:
 
     def _make_worker(self, broker: BrokerConfig, plugins: Plugins) -> Worker:
         policies = self._policies(broker)
+        holder = None
+        if self.config.budgets is not None:
+            version = version_text(policies.version)
+            holder = holder_of(self.config.budgets, broker.name, plugins.open_budgets, lambda: version)
         if self._make_sink is not None:
-            return Worker(broker, plugins, policies, self._make_sink(broker))
+            return Worker(broker, plugins, policies, self._make_sink(broker), holder=holder)
         log = LogSink(self.config, broker, plugins)
         self._logs.append(log)
-        return Worker(broker, plugins, policies, log.sink, log_stats=log.stats)
+        return Worker(broker, plugins, policies, log.sink, log_stats=log.stats, holder=holder)
 
     async def _stop(self) -> None:
         for worker in self._workers.values():
