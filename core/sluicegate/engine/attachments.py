@@ -12,7 +12,7 @@ class Attachments:
     An attachment lives until its last connection leaves or it is released.
     """
 
-    __slots__ = ("_principals", "_refs")
+    __slots__ = ("_principals", "_refs", "_roaming")
 
     def __init__(self) -> None:
         # Tuples, as nearly all have one connection: a dict would cost 170 bytes more for each producer. It
@@ -20,6 +20,8 @@ class Attachments:
         self._refs: dict[str, tuple[str, ...] | dict[str, None]] = {}
         self._principals: dict[str, str] | None = None
         """Whose attachments they are, where that is known: on topics with scopes."""
+        self._roaming: set[str] | None = None
+        """Those whose keys name them at every gateway, where that is of use: with shared limits."""
 
     def __len__(self) -> int:
         return len(self._refs)
@@ -30,17 +32,25 @@ class Attachments:
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._refs))
 
-    def holders(self) -> Iterator[tuple[str, str]]:
-        """The principal and a connection of each attachment; the principal is empty if it is not known."""
+    def holders(self) -> Iterator[tuple[str, str, str]]:
+        """Key, principal and a connection of each attachment; the principal is empty if it is not known."""
         principals = self._principals or {}
         for key, refs in self._refs.items():
-            yield principals.get(key, ""), next(iter(refs))
+            yield key, principals.get(key, ""), next(iter(refs))
 
-    def attach(self, key: str, ref: str, principal: str = "") -> None:
+    def roams(self, key: str) -> bool:
+        """Whether the key of an attachment is known to name it at every gateway."""
+        return self._roaming is not None and key in self._roaming
+
+    def attach(self, key: str, ref: str, principal: str = "", *, roams: bool = False) -> None:
         """Add a connection to an attachment, which is created if it is new.
 
         :param principal: whose it is; empty if nobody asks.
+        :param roams: whether its key names it at every gateway; False if nobody asks.
         """
+        if roams:
+            self._roaming = self._roaming or set()
+            self._roaming.add(key)
         if principal:
             self._principals = self._principals or {}
             self._principals[key] = principal
@@ -70,14 +80,19 @@ class Attachments:
         """Remove an attachment with all its connections; False if there is none."""
         if self._principals is not None:
             self._principals.pop(key, None)
+        if self._roaming is not None:
+            self._roaming.discard(key)
         return self._refs.pop(key, None) is not None
 
-    def rename(self, old: str, new: str) -> None:
-        """Give an attachment another key, joining it with one that has that key already."""
+    def rename(self, old: str, new: str, *, roams: bool = False) -> None:
+        """Give an attachment another key, joining it with one that has that key already.
+
+        :param roams: as for `attach`.
+        """
         if old == new or old not in self._refs:
             return
         for ref in self._refs[old]:
-            self.attach(new, ref, self._principal(old))
+            self.attach(new, ref, self._principal(old), roams=roams)
         self.release(old)
 
     def move(self, old: str, new: str, ref: str) -> None:

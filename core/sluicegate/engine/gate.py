@@ -11,6 +11,7 @@ from sluicegate.engine.check import Check
 from sluicegate.engine.decided import joined, parts_read, reading
 from sluicegate.engine.delivery_time import DelayRule
 from sluicegate.engine.faults import CAUGHT, Fault, GateFaults, GuardedCheck, error_text, plugin_of, shown
+from sluicegate.engine.shared_limits import Asking
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.wait_queue import Waiter
 from sluicegate.model import (
@@ -319,6 +320,8 @@ class Gate:
             else:
                 state.rejected += 1
             return self._record(op, decision, now_ns)
+        if isinstance(decision, Asking):
+            return decision
         waiter = op.waiter
         if not isinstance(waiter, Waiter):
             op.waiter = waiter = Waiter()
@@ -381,6 +384,8 @@ class Gate:
         return Decision(Action.REJECT, (reason,))
 
     def _observe(self, op: Operation, decision: Decision, now_ns: int) -> None:
+        if isinstance(decision, Asking):
+            return  # what attaches has its place taken afterwards
         if isinstance(op.waiter, Waiter) and op.waiter.decision is not None:
             return  # held by another policy and decided again: it was recorded the first time
         self.state.observed += 1

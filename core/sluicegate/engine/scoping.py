@@ -1,6 +1,6 @@
 """Topics with scopes: which policies an operation obeys, and who shares a limit."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from sluicegate.engine.attachments import Attachments
 from sluicegate.engine.faults import GateFaults
@@ -164,7 +164,21 @@ class Sharers:
         count = len(attached)
         if not self._policy or count < limit:
             return count
-        return sum(self.include(principal, client, group) for principal, client in attached.holders())
+        return sum(self.include(principal, client, group) for _, principal, client in attached.holders())
+
+    def keys(self, attached: Attachments, group: str) -> Iterator[tuple[str, bool]]:
+        """The keys of the attachments that are theirs, each with whether it roams.
+
+        :param group: the subscription of consumers.
+        """
+        for key, principal, client in attached.holders():
+            if self.include(principal, client, group):
+                yield key, attached.roams(key)
+
+    @property
+    def owner(self) -> str:
+        """Tells them from others with a limit of the same policy; empty if everybody shares it."""
+        return self._owner if self._policy else ""
 
     def include(self, principal: str, client: str, group: str) -> bool:
         """Whether this principal, client and subscription is one of them."""

@@ -9,6 +9,7 @@ from sluicegate.engine.attachments import Attachments
 from sluicegate.engine.buckets import LOCAL, Buckets
 from sluicegate.engine.client_totals import Clients
 from sluicegate.engine.held import HeldOperations, HoldTimes, TimesByKind
+from sluicegate.engine.shared_limits import SharedPlaces
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.model import Operation, OperationKind, TopicName
@@ -46,12 +47,14 @@ class BrokerState:
     :param buckets: makes the buckets of all limits.
     """
 
-    __slots__ = ("buckets", "clients", "held")
+    __slots__ = ("buckets", "clients", "held", "places")
 
     def __init__(self, buckets: Buckets = LOCAL) -> None:
         self.buckets = buckets
         self.clients = Clients()
         self.held = HeldOperations()
+        self.places: SharedPlaces | None = None
+        """Places of limits on counts that it shares with other gateways and workers; None if it is alone."""
 
 
 class _Limiters:
@@ -358,6 +361,8 @@ class TopicState(_Limiters):
             if subscription.creating:
                 subscription.creating -= 1
                 subscription.exists = bool(subscription.creating or subscription.consumers)
+                if self.broker.places is not None and not subscription.exists:
+                    self.broker.places.left(self.topic.full, name)
 
     def commit(self, op: Operation, now_ns: int, *, counted: bool) -> None:
         """Take the place of an attachment that was admitted; the caller has taken the lock.
@@ -368,9 +373,10 @@ class TopicState(_Limiters):
             create on the broker exists for all, though.
         """
         principal = "" if self.scoping is None else op.principal
+        roams = op.roams and self.broker.places is not None
         if op.kind is OperationKind.ATTACH_PRODUCER:
             if counted:
-                self.producers.attach(op.producer, op.client, principal)
+                self.producers.attach(op.producer, op.client, principal, roams=roams)
             return
         subscription = self.subscription(op.subscription)
         is_new = bool(op.subscription) and not subscription.exists
@@ -380,13 +386,15 @@ class TopicState(_Limiters):
         if op.kind is OperationKind.CREATE_SUBSCRIPTION and (is_new or subscription.creating):
             subscription.creating += 1
         if counted and op.kind is OperationKind.ATTACH_CONSUMER:
-            subscription.consumers.attach(op.consumer, op.client, principal)
+            subscription.consumers.attach(op.consumer, op.client, principal, roams=roams)
 
     def release(self, op: Operation) -> None:
         """Give back the place of an operation's producer or consumer; the caller has taken the lock.
 
         With an operation of kind CREATE_SUBSCRIPTION, the subscription is removed unless it has consumers.
         """
+        if self.broker.places is not None:
+            self.broker.places.left(self.topic.full, op.producer or op.consumer, op.subscription)
         if op.producer:
             self.producers.detach(op.producer, op.client)
         subscription = self.subscriptions.get(op.subscription)

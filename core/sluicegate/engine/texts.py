@@ -51,6 +51,14 @@ def consumers_of_subscription(topic: str, subscription: str, current: int, limit
     )
 
 
+def place_not_known(policy: str, topic: str) -> str:
+    """A limit is shared with other gateways or workers, and where these are counted has not answered."""
+    return (
+        f"{policy} cannot be checked for topic {topic}: the store of shared limits has not answered yet. "
+        "Try again shortly."
+    )
+
+
 def message_size(topic: str, size: int, limit: float) -> str:
     """A message is larger than allowed."""
     return (

@@ -77,6 +77,9 @@ class Operation:
     """When the operation was first held, monotonic; 0 if it is not held; set and cleared by the engine."""
     also: tuple[str, ...] = ()
     """Further subscriptions that may have caused a dispatch: the limits of all apply, and all are charged."""
+    roams: bool = False
+    """Whether the key of what it attaches names that at every gateway, as the broker gave it or ensures that
+    it is unique. Other keys tell producers and consumers apart at one gateway only."""
     totals: Any = field(default=None, repr=False, compare=False)
     """Running totals of the client, set by the engine when it first counts the operation. Untyped, as a check
     of the type would cost as much as the counting."""

@@ -5,7 +5,7 @@ runs these checks and registers the attachment in one step, under the topic's lo
 limit, those in it are counted apart from all others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from sluicegate.config import Count, PolicyModel
@@ -14,9 +14,11 @@ from sluicegate.config.models import OnLimit
 from sluicegate.engine import texts
 from sluicegate.engine.check import Check, CheckCall, Stage
 from sluicegate.engine.scoping import Sharers
-from sluicegate.engine.state import TopicState
+from sluicegate.engine.shared_limits import Key
+from sluicegate.engine.state import SubscriptionState, TopicState
 from sluicegate.hooks import hookimpl
 from sluicegate.model import Decision, EffectivePolicies, Operation, OperationKind, Outcome, TopicName
+from sluicegate.policies.shared_counts import SharedCount
 from sluicegate.policies.stopping import rejected
 
 PRODUCERS = "max_producers_per_topic"
@@ -74,11 +76,16 @@ def sluicegate_policy_checks(
 
 def _producers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
     sharers = Sharers(state, policies, PRODUCERS)
+    shared = SharedCount(state, policies, PRODUCERS, sharers, lambda: sharers.keys(state.producers, ""))
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         current = sharers.count(state.producers, "", limit)
-        if current < limit or op.producer in state.producers:
+        if op.producer in state.producers:
             return None
+        if current < limit:
+            current = shared.ask(op.producer, op.roams, now_ns)
+            if current < limit:
+                return shared.decision(current)
         text = texts.producers(state.topic.full, current, limit)
         return rejected(policies, PRODUCERS, text, current, limit, _REACHED)
 
@@ -89,6 +96,20 @@ def _subscriptions(state: TopicState, limit: int, policies: EffectivePolicies) -
     on_unknown = policies.text(f"on_unknown.{SUBSCRIPTIONS}", "pause")
     state.subscriptions_needed = limit if on_unknown == "last" else 0
     sharers = Sharers(state, policies, SUBSCRIPTIONS)
+
+    def existing() -> Iterator[SubscriptionState]:
+        subscriptions = tuple(state.subscriptions.values())
+        return (each for each in subscriptions if each.exists and sharers.include("", "", each.name))
+
+    # The broker's list tells all gateways what exists. It is older than what others create at this moment.
+    shared = SharedCount(
+        state,
+        policies,
+        SUBSCRIPTIONS,
+        sharers,
+        lambda: ((each.name, True) for each in existing()),
+        lambda: ((each.name, True) for each in existing() if each.creating),
+    )
 
     def check(op: Operation, now_ns: int) -> Decision | None:
         known = state.subscriptions.get(op.subscription)
@@ -101,10 +122,11 @@ def _subscriptions(state: TopicState, limit: int, policies: EffectivePolicies) -
             return rejected(policies, SUBSCRIPTIONS, text, 0, limit, Outcome.PRECONDITION)
         current = state.subscription_count
         if current >= limit and not sharers.are_all:
-            names = (each.name for each in state.subscriptions.values() if each.exists)
-            current = sum(sharers.include("", "", name) for name in names)
+            current = sum(1 for _ in existing())
         if current < limit:
-            return None
+            current = shared.ask(op.subscription, True, now_ns)
+            if current < limit:
+                return shared.decision(current)
         text = texts.subscriptions(state.topic.full, current, limit)
         return rejected(policies, SUBSCRIPTIONS, text, current, limit, _REACHED)
 
@@ -119,13 +141,24 @@ def _attached(state: TopicState, op: Operation) -> bool:
 def _topic_consumers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
     sharers = Sharers(state, policies, TOPIC_CONSUMERS)
 
+    def present() -> Iterator[Key]:
+        for each in tuple(state.subscriptions.values()):
+            for key, roams in sharers.keys(each.consumers, each.name):
+                yield f"{each.name}/{key}", roams
+
+    shared = SharedCount(state, policies, TOPIC_CONSUMERS, sharers, present)
+
     def check(op: Operation, now_ns: int) -> Decision | None:
+        if _attached(state, op):
+            return None
         current = state.consumer_count
         if current >= limit and not sharers.are_all:
             subscriptions = state.subscriptions.values()
             current = sum(sharers.count(each.consumers, each.name) for each in subscriptions)
-        if current < limit or _attached(state, op):
-            return None
+        if current < limit:
+            current = shared.ask(f"{op.subscription}/{op.consumer}", op.roams, now_ns)
+            if current < limit:
+                return shared.decision(current)
         text = texts.consumers_of_topic(state.topic.full, current, limit)
         return rejected(policies, TOPIC_CONSUMERS, text, current, limit, _REACHED)
 
@@ -135,15 +168,31 @@ def _topic_consumers(state: TopicState, limit: int, policies: EffectivePolicies)
 def _subscription_consumers(state: TopicState, limit: int, policies: EffectivePolicies) -> CheckCall:
     sharers = Sharers(state, policies, SUBSCRIPTION_CONSUMERS)
 
+    def shared_by(name: str) -> SharedCount:
+        def present() -> Iterator[Key]:
+            known = state.subscriptions.get(name)
+            return iter(()) if known is None else sharers.keys(known.consumers, name)
+
+        return SharedCount(state, policies, SUBSCRIPTION_CONSUMERS, sharers, present, subscription=name)
+
+    is_alone = state.broker.places is None
+    for name in () if is_alone else tuple(state.subscriptions):
+        shared_by(name)
+
     def check(op: Operation, now_ns: int) -> Decision | None:
+        if not op.subscription or _attached(state, op):  # without one, only the topic's limit applies
+            return None
         subscription = state.subscriptions.get(op.subscription)
-        if (
-            subscription is None or not op.subscription
-        ):  # without a subscription only the topic's limit applies
-            return None
-        current = sharers.count(subscription.consumers, subscription.name, limit)
-        if current < limit or op.consumer in subscription.consumers:
-            return None
+        current = 0
+        if subscription is not None:
+            current = sharers.count(subscription.consumers, subscription.name, limit)
+        if current < limit:
+            if is_alone:
+                return None
+            shared = shared_by(op.subscription)
+            current = shared.ask(op.consumer, op.roams, now_ns)
+            if current < limit:
+                return shared.decision(current)
         text = texts.consumers_of_subscription(state.topic.full, op.subscription, current, limit)
         return rejected(policies, SUBSCRIPTION_CONSUMERS, text, current, limit, _REACHED)
 

@@ -18,6 +18,8 @@ from sluicegate_grpc.semantics.calls.unacked_positions import Unacked
 
 _CONSUMER = OperationKind.ATTACH_CONSUMER
 _CREATE = OperationKind.CREATE_SUBSCRIPTION
+_OF_ONE_GATEWAY = ("unnamed ", "connection ", "id ")
+"""How names begin that clients did not choose."""
 
 
 class Attachments:
@@ -78,6 +80,7 @@ class Attachments:
         if place is not None:
             place.begun(caller)
         attach = caller.operation(kind, key)
+        attach.roams = not (is_nameless or key[2].startswith(_OF_ONE_GATEWAY))
         return Attaching(place, caller, attach, create, known=known, reliable=reliable)
 
     def admit(

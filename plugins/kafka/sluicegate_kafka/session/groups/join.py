@@ -77,10 +77,9 @@ class Join(Attempt):
         """Attach the member to a topic."""
         if self._returns:
             self.shared.audiences.returns(self.connection, self._key, topic)
-        place = Admission(
-            self._operation(OperationKind.ATTACH_CONSUMER, topic, "/".join(self._key)),
-            self._operation(OperationKind.CREATE_SUBSCRIPTION, topic),
-        )
+        attach = self._operation(OperationKind.ATTACH_CONSUMER, topic, "/".join(self._key))
+        attach.roams = self._key not in self._joining.unnamed
+        place = Admission(attach, self._operation(OperationKind.CREATE_SUBSCRIPTION, topic))
         refused = yield from self._placing(topic, place, turn)
         if refused is None:
             self._joining.know(self._key)

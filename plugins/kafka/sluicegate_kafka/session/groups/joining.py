@@ -135,7 +135,7 @@ class Joining:
                 yield
             consumers = gate.state.subscription(key[0]).consumers
             with gate.state.lock:
-                consumers.rename(place.attach.consumer, "/".join(renamed))
+                consumers.rename(place.attach.consumer, "/".join(renamed), roams=True)
             place.attach.consumer = "/".join(renamed)
         yield from noted(self.shared.audiences.renaming(self.connection, key, renamed))
         return renamed

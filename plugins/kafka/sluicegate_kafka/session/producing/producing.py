@@ -399,6 +399,7 @@ class Producing:
             principal=connection.principal,
             client=connection.client,
             producer=f"id {producer_id}",
+            roams=producer_id >= 0,
         )
 
     @property

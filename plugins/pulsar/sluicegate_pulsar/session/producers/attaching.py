@@ -77,7 +77,7 @@ class Attaching(Waiting):
             return TAKEN
         own = f"id {request.producer_id} of {connection.client.label}"
         names = (topic, connection.client.principal, connection.client.label)
-        attach = Operation(_ATTACH, *names, producer=f"name {name}" if name else own)
+        attach = Operation(_ATTACH, *names, producer=f"name {name}" if name else own, roams=bool(name))
         keeps = topic.startswith("persistent:")  # the others have no subscriptions to keep
         subscription = request.initial_subscription_name if keeps else ""
         return self.request(

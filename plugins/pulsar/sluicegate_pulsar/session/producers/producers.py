@@ -46,7 +46,7 @@ class Producers:
             return
         state = self._shared.gates.get(producer.topic, self._connection.client.exempt, now_ns).state
         with state.lock:
-            state.producers.rename(old, new)
+            state.producers.rename(old, new, roams=True)
         self._drop_ref(producer)
         self._refs[producer.topic, new] += 1
         operation.producer = new
