@@ -280,7 +280,7 @@ class Gate:
             elif decision.action is Action.REWRITE:
                 rewrite = decision if rewrite is None else joined(rewrite, decision)
             else:
-                return self._refuse(op, decision, now_ns)
+                return decision if isinstance(decision, Asking) else self._refuse(op, decision, now_ns)
         self._count(op, now_ns)
         if rewrite is not None:
             return self._record(op, rewrite, now_ns)
@@ -320,8 +320,6 @@ class Gate:
             else:
                 state.rejected += 1
             return self._record(op, decision, now_ns)
-        if isinstance(decision, Asking):
-            return decision
         waiter = op.waiter
         if not isinstance(waiter, Waiter):
             op.waiter = waiter = Waiter()
@@ -384,10 +382,8 @@ class Gate:
         return Decision(Action.REJECT, (reason,))
 
     def _observe(self, op: Operation, decision: Decision, now_ns: int) -> None:
-        if isinstance(decision, Asking):
-            return  # what attaches has its place taken afterwards
-        if isinstance(op.waiter, Waiter) and op.waiter.decision is not None:
-            return  # held by another policy and decided again: it was recorded the first time
+        if isinstance(decision, Asking) or (isinstance(op.waiter, Waiter) and op.waiter.decision is not None):
+            return  # undecided; or held by another policy and decided again: it was recorded the first time
         self.state.observed += 1
         self._record(op, replace(decision, observed=True), now_ns)
 
