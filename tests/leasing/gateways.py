@@ -19,10 +19,13 @@ class FragileStore(MemoryBudgetStore):
 
     is_away = False
     loses_answers = False
+    held = 0
+    """Calls that took or kept places."""
 
     async def hold(self, places: Sequence[Place]) -> Sequence[int]:
         self._fail(self.is_away)
         answers = await super().hold(places)
+        self.held += 1
         self._fail(self.loses_answers)
         return answers
 

@@ -1,7 +1,10 @@
 """Limits on counts over several gateways: what one has is taken for all."""
 
+import asyncio
+
 import pytest
-from tests.leasing.gateways import LEASE_NS, MS, Fleet, S, consumer, creation, producer
+from tests.leasing.gateways import LEASE_NS, MS, Fleet, Gateway, S, consumer, creation, producer
+from tests.waiting import until_so
 
 from sluicegate.model import Action, Outcome
 
@@ -243,3 +246,24 @@ async def test_those_beyond_a_lowered_limit_stay_and_nothing_new_fits_in() -> No
     one.gate.detach(producer("b"))
     await fleet.wait(200 * MS)
     assert await two.attach(producer("d")) == "in"
+
+
+async def test_the_task_answers_and_renews_by_itself() -> None:
+    fleet = Fleet({PRODUCERS: 1})
+    one, two = fleet.add("one"), fleet.add("two")
+
+    async def answer(gateway: Gateway, name: str) -> str:
+        await until_so(lambda: gateway.decide(producer(name)) != "asking")
+        return gateway.decide(producer(name))
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(gateway.holder.run()) for gateway in fleet.gateways]
+        assert await answer(one, "a") == "in"
+        assert await answer(two, "b") != "in"
+        for _ in range(4):
+            fleet.now_ns += LEASE_NS // 2
+            calls = one.store.held
+            await until_so(lambda: one.store.held > calls)  # noqa: B023
+        assert await answer(two, "c") != "in"
+        for task in tasks:
+            task.cancel()
