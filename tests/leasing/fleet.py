@@ -9,6 +9,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import BrokerState, TopicState
 from sluicegate.leasing.away import Away
 from sluicegate.leasing.holder import Holder
+from sluicegate.leasing.places import PlaceHolder
 from sluicegate.leasing.tokens import LeasedBuckets
 from sluicegate.model import Action, Decision, Operation, OperationKind
 from sluicegate.testing.context import ManualContext
@@ -104,7 +105,8 @@ class Fleet:
         tokens = LeasedBuckets("broker", LEASE_NS)
         away = Away(self.on_lost, LEASE_NS, self.now_ns)
         member = Member(name, "broker/0", name)
-        holder = Holder(network, tokens, away, lambda: member, lambda: self.now_ns)
+        places = PlaceHolder(network, "broker", name, 3_000 * MS, "share", lambda: 0, lambda: self.now_ns)
+        holder = Holder(network, tokens, places, away, lambda: member, lambda: self.now_ns)
         state = TopicState(TOPIC, self.now_ns, BrokerState(tokens))
         context = ManualContext() if self.factors else None
         for factor, value in self.factors.items():

@@ -1,4 +1,4 @@
-"""The task of one process that calls the budget store: for leased tokens, and to be known as a member."""
+"""The tasks of one process that call the budget store: for tokens, for places, and to be a member."""
 
 import asyncio
 import logging
@@ -9,21 +9,25 @@ from typing import Any, TypeVar
 from sluicegate.budgets import BudgetStore, BudgetStoreError, Member, SameNameError
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.leasing.away import Away
+from sluicegate.leasing.places import PlaceHolder
 from sluicegate.leasing.tokens import LeasedBuckets
 
 log = logging.getLogger(__name__)
 
 _JOIN_NS = SECOND_NS
 """Time between two calls by which a member shows that it is there."""
+_REST_S = 0.05
+"""Pause after a call that raised."""
 
 Answer = TypeVar("Answer")
 
 
 class Holder:
-    """Leases tokens for one process, and is its member of the fleet.
+    """Leases tokens and holds places for one process, and is its member of the fleet.
 
     :param store: what is shared.
     :param tokens: the buckets of the process.
+    :param places: what is attached to it.
     :param away: what is done while the store does not answer.
     :param member: what the process says of itself; called for every join.
     :param now_ns: the time, monotonic.
@@ -33,32 +37,36 @@ class Holder:
         self,
         store: BudgetStore,
         tokens: LeasedBuckets,
+        places: PlaceHolder,
         away: Away,
         member: Callable[[], Member],
         now_ns: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.tokens = tokens
+        self.places = places
         self.away = away
         self._store = store
         self._member = member
         self._now_ns = now_ns
         self._join_ns = now_ns()
         self._woken = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._has_name = True
         tokens.wake = self._woken.set
 
     def start(self) -> None:
         """Begin to call, on the running loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._lasting(each)) for each in (self._run, self.places.run)]
 
     async def close(self) -> None:
         """Leave the fleet and close the store, idempotent; what is leased ends by itself."""
-        if self._task is None:
+        if not self._tasks:
             return
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        self._task = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
         try:
             await self._store.leave()
         except BudgetStoreError as error:
@@ -104,14 +112,18 @@ class Holder:
         self.away.heard(sent_ns)
         return answer
 
-    async def _run(self) -> None:
+    async def _lasting(self, calls: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await self.turn()
+                await calls()
             except Exception:  # what the store cannot do must not end the leases of all limits
                 log.exception("a call of the budget store raised")
                 self.away.failed("it raised", self._now_ns())
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(_REST_S)
+
+    async def _run(self) -> None:
+        while True:
+            await self.turn()
             self._woken.clear()
             due_ns = min(self._join_ns, self.tokens.due_ns or self._join_ns)
             wait_s = max(0.0, (due_ns - self._now_ns()) / SECOND_NS)

@@ -10,6 +10,7 @@ from sluicegate.budgets import BudgetStore, BudgetStoreError, Grant, Member, Pla
 from sluicegate.config.models import Budgets
 from sluicegate.leasing.away import Away
 from sluicegate.leasing.holder import Holder
+from sluicegate.leasing.places import PlaceHolder
 from sluicegate.leasing.tokens import LeasedBuckets
 
 if TYPE_CHECKING:
@@ -48,7 +49,12 @@ def holder_of(
         info = json.dumps({"policies": policies(), "limits": tokens.busiest(_BUSIEST)})
         return Member(settings.gateway_name, f"{broker}/{worker}", instance, info)
 
-    return Holder(store, tokens, Away(settings.on_budget_lost, lease_ns, monotonic_ns()), member)
+    on_lost = settings.on_budget_lost
+    away = Away(on_lost, lease_ns, monotonic_ns())
+    own = f"{settings.gateway_name}/{broker}/{worker}"
+    place_lease_ns = settings.place_lease * _MS_NS
+    places = PlaceHolder(store, broker, own, place_lease_ns, on_lost, lambda: away.members, monotonic_ns)
+    return Holder(store, tokens, places, away, member)
 
 
 class UnusableStore:

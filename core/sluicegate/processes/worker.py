@@ -93,6 +93,8 @@ class Worker:
         self._packages = plugins.packages
         self._front = plugins.front(config)
         self.gates: GateCache = self._host.gates
+        if holder is not None:
+            self.gates.broker.places = holder.places
         self.budget = Budget(config.buffer_budget)
         """Bytes that all sessions may hold together."""
         self.listeners = Listeners(inherited, announcer, accepting=accepting)
