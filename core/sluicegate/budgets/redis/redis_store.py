@@ -185,24 +185,30 @@ class RedisBudgetStore:
         return [f"{self._prefix}:{{members}}:members", f"{self._prefix}:{{members}}:alive"]
 
     async def _called(self, *calls: "_Call") -> list[Any]:
-        """What scripts answer, in one round trip; once more if the server does not know them yet."""
-        try:
-            return await self._sent(calls)
-        except NoScriptError:
+        """What scripts answer, in one round trip.
+
+        What a server refused as it does not know the script yet is sent once more. Nothing else is: a request
+        that is carried out twice would end leases of others.
+        """
+        answers = await self._sent(calls)
+        unknown = [index for index, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if unknown:
             for script in SCRIPTS.values():
                 await self._client.script_load(script.text)
-            return await self._sent(calls)
+            again = await self._sent([calls[index] for index in unknown])
+            for index, answer in zip(unknown, again, strict=True):
+                answers[index] = answer
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
 
     async def _sent(self, calls: Sequence["_Call"]) -> list[Any]:
         pipe = self._client.pipeline(transaction=False)
         now_us = self._now_us()
         for name, keys, arguments in calls:
             pipe.execute_command("EVALSHA", SCRIPTS[name].digest, len(keys), *keys, now_us, *arguments)
-        answers = await pipe.execute(raise_on_error=False)  # its own errors show all arguments
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        return answers
+        return await pipe.execute(raise_on_error=False)
 
     @asynccontextmanager
     async def _answering(self, timeout_s: float = 0) -> AsyncIterator[None]:
