@@ -13,7 +13,8 @@ class TestMemory(BudgetStoreContract):
 
 
 class TestRedis(BudgetStoreContract):
-    test_a_limit_is_used_and_shared_by_demand = None  # it grants what this process grants, see test_law.py
+    # It grants what this process grants, as test_law.py shows.
+    test_a_limit_is_used_and_shared_by_demand = None  # type: ignore[assignment]
 
     @pytest.fixture
     def budgets(self, in_redis: InRedis) -> BudgetsUnderTest:

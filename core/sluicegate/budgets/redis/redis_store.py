@@ -159,17 +159,15 @@ class RedisBudgetStore:
 
     async def _reserves(self, requests: Sequence[Request]) -> list["_Call"]:
         """Few calls for all limits; in a cluster one for each, as their buckets are on different servers."""
+        at_once, more_keys, since = _AT_ONCE, [self._fleet_key], ""
         if isinstance(self._client, RedisCluster):
-            since, _ = await self.begin()
-            calls, more_keys, about = [[each] for each in requests], [], (self._lease_us, since)
-        else:
-            calls = [requests[first : first + _AT_ONCE] for first in range(0, len(requests), _AT_ONCE)]
-            more_keys, about = [self._fleet_key], (self._lease_us, "")
+            at_once, more_keys, since = 1, [], str((await self.begin())[0])
+        calls = [requests[first : first + at_once] for first in range(0, len(requests), at_once)]
         return [
             (
                 "reserve",
                 [*(f"{self._prefix}:{{{each.limit.name}}}:bucket" for each in together), *more_keys],
-                (*about, b"".join(map(_packed, together))),
+                (self._lease_us, since, b"".join(map(_packed, together))),
             )
             for together in calls
         ]
