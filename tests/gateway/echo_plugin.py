@@ -79,6 +79,28 @@ class BulkSession(RawSession):
         return [ToClient(b"<end>")] if self.unread_bytes == 0 else ()
 
 
+class UploadSession(RawSession):
+    """Passes everything on; what the client sends in bulk it need not see."""
+
+    unread_request_bytes: int = 0
+
+    def __init__(self, peer: str) -> None:
+        super().__init__(peer)
+        self.seen = self.moved = 0
+
+    def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
+        if self.unread_request_bytes == 0:  # eight bytes tell how many follow
+            self.unread_request_bytes = int.from_bytes(data[:8], "big") + 8
+        self.seen += len(data)
+        self.unread_request_bytes -= len(data)
+        return PASS if self.unread_request_bytes else [ToUpstream(data), ToUpstream(b"<end>")]
+
+    def request_passed(self, count: int, now_ns: int) -> Sequence[Command]:
+        self.moved += count
+        self.unread_request_bytes -= count
+        return [ToUpstream(b"<end>")] if self.unread_request_bytes == 0 else ()
+
+
 class LineSession(BaseSession):
     """`hold MS`, `pause MS`, `ask WHAT`, `answer`, `bye`, `raise`, `publish TOPIC SIZE`; else: forwarded.
 
@@ -220,6 +242,7 @@ class EchoFront(BaseFront):
         self.wakes: list[tuple[int, bool]] = []
         self.ticks = 0
         self.bulk: list[BulkSession] = []
+        self.uploads: list[UploadSession] = []
 
     async def start(self, services: Services) -> None:
         self.services = services
@@ -234,6 +257,9 @@ class EchoFront(BaseFront):
         if listener.name == "bulk":
             self.bulk.append(BulkSession(peer))
             return self.bulk[-1]
+        if listener.name == "upload":
+            self.uploads.append(UploadSession(peer))
+            return self.uploads[-1]
         return RawSession(peer) if listener.name == "raw" else LineSession(self, peer)
 
     async def answer(self, question: object) -> object:

@@ -66,6 +66,14 @@ class BaseSession(Interface, ABC):
         return 0
 
     @property
+    def unread_request_bytes(self) -> int:
+        """How many of the client's next bytes bypass the session, which sends the broker nothing meanwhile.
+
+        A session with such bytes overrides `request_passed` too.
+        """
+        return 0
+
+    @property
     def open_calls(self) -> int:
         """How many requests the broker has not answered yet; a gateway that shuts down waits for them."""
         return 0
@@ -87,6 +95,10 @@ class BaseSession(Interface, ABC):
 
     def passed(self, count: int, now_ns: int) -> Sequence[Command]:
         """`count` of the `unread_bytes` were sent to the client. By default there is nothing to do."""
+        return ()
+
+    def request_passed(self, count: int, now_ns: int) -> Sequence[Command]:
+        """`count` of the `unread_request_bytes` were sent to the broker. By default nothing is done."""
         return ()
 
     # -- what the session asked for ----------------------------------------------------------------

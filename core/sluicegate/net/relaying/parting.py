@@ -3,10 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from sluicegate.broker import BaseSession
+from sluicegate.broker import BaseSession, Buffer
 
 Queue: TypeAlias = Callable[[Callable[[], object]], None]
 """Schedules work for a turn of the event loop."""
+
+
+def discard(data: Buffer) -> None:
+    """Discard what can no longer be sent."""
 
 
 def part(session: BaseSession, now_ns: int, queue: Queue, failed: Callable[[Exception], None]) -> None:

@@ -31,7 +31,7 @@ from sluicegate.net.limits import Limits
 from sluicegate.net.relaying.deadlines import Deadlines, is_idle
 from sluicegate.net.relaying.fair_reading import CHEAP_NS, UNTIMED_BYTES
 from sluicegate.net.relaying.owner import Owner
-from sluicegate.net.relaying.parting import part
+from sluicegate.net.relaying.parting import discard, part
 from sluicegate.net.relaying.read_control import (
     ASKING,
     DIALLING,
@@ -40,12 +40,8 @@ from sluicegate.net.relaying.read_control import (
     UNREAD,
     PausableReading,
 )
-from sluicegate.net.relaying.upstream_side import HIGH_WATER, LOW_WATER, UpstreamSide
+from sluicegate.net.relaying.upstream_side import HIGH_WATER, LARGE_READ, LOW_WATER, UpstreamSide
 from sluicegate.net.relaying.wake_up import WakeUp
-
-
-def _discard(data: Buffer) -> None:
-    """Discard what can no longer be sent."""
 
 
 class ClientSide(PausableReading):
@@ -91,12 +87,11 @@ class ClientSide(PausableReading):
         self._listener = listener
         self._upstream: UpstreamSide | None = None
         # Senders to both sides, kept as bound methods because every message uses them.
-        self._to_upstream: Callable[[Buffer], None] = _discard
-        self.to_client: Callable[[Buffer], None] = _discard
+        self._to_upstream: Callable[[Buffer], None] = discard
+        self.to_client: Callable[[Buffer], None] = discard
         self._deadlines = Deadlines(self.last_ns)
-        self._asks = self._slices = 0
+        self._asks = self._slices = self._sides = 0
         self._wake_up: WakeUp | None = None
-        self._sides = 0
 
     @property
     def principal(self) -> str:
@@ -122,8 +117,7 @@ class ClientSide(PausableReading):
         """Hand bytes from the client to the session."""
         session = self.session
         if session is None or (self._pauses and self._pauses & KEPT_WHILE):
-            listener = self._listener
-            if session is None and self._pending is None and listener.upstream:
+            if session is None and self._pending is None and (listener := self._listener).upstream:
                 self.connections.dial(self, listener.upstream, listener.name)
             self._keep(data)
             return
@@ -148,6 +142,13 @@ class ClientSide(PausableReading):
             self.failed(error)
         if (spent_ns := monotonic_ns() - now_ns) > CHEAP_NS:
             self._learn(count, spent_ns)
+        if count >= LARGE_READ:
+            self._handed_on(count)
+
+    def _handed_on(self, count: int) -> None:
+        self._go_on()
+        if count >= LARGE_READ and self._upstream is not None and not self._pauses:
+            self._upstream.splice_request()
 
     def _hand_on(self, data: bytes, now_ns: int) -> None:
         session = cast("BaseSession", self.session)
@@ -240,8 +241,7 @@ class ClientSide(PausableReading):
     def carry_out(self, commands: Sequence[Command]) -> None:
         """Execute commands of the session, in order."""
         if len(commands) == 1:  # the way of many messages
-            command = commands[0]
-            if type(command) is ToUpstream:
+            if type(command := commands[0]) is ToUpstream:
                 self._to_upstream(command.data)
                 return
             if type(command) is ToClient:
@@ -280,7 +280,7 @@ class ClientSide(PausableReading):
             self.connections.closing(self, counter, detail, now_ns)
         self.closing_ns = now_ns
         # First: the session may send while it parts.
-        self._to_upstream = self.to_client = _discard
+        self._to_upstream = self.to_client = discard
         self._cancel_wake()
         if self._upstream is not None:
             self._upstream.close(now_ns)
@@ -310,8 +310,8 @@ class ClientSide(PausableReading):
             if now_ns - self.closing_ns > limits.linger_ns:
                 self.abort()
             return self._queued()
-        session = self.session
-        is_paused, has_said = bool(self._pauses), self._pending is not None
+        session, upstream, has_said = self.session, self._upstream, self._pending is not None
+        is_paused = bool(self._pauses) and not (upstream is not None and upstream.waits_for_client)
         if missed := self._deadlines.missed(session, now_ns, limits, is_paused=is_paused, has_said=has_said):
             self.close(*missed)
         # Bytes that only wait for a turn proceed, even if the client has hung up.
@@ -319,7 +319,7 @@ class ClientSide(PausableReading):
             if self._is_client_gone():
                 self._wake()
         else:
-            moved_ns = 0 if self._upstream is None else self._upstream.moved_ns
+            moved_ns = 0 if upstream is None else upstream.moved_ns
             if is_idle(max(self.last_ns, moved_ns), now_ns, limits, is_half_closed=self._eof):
                 self.close(ConnectionClose.IDLE_TIMED_OUT, "no bytes from either side")
         return self.kept_bytes
@@ -365,11 +365,11 @@ class ClientSide(PausableReading):
                 self._obey(command)
         if len(up) == 1:
             self._to_upstream(up[0])
-        elif up and self._upstream is not None and self._to_upstream is not _discard:
+        elif up and self._upstream is not None and self._to_upstream is not discard:
             self._upstream.transport.writelines(up)
         if len(down) == 1:
             self.to_client(down[0])
-        elif down and self._transport is not None and self.to_client is not _discard:
+        elif down and self._transport is not None and self.to_client is not discard:
             self._transport.writelines(down)
         if ending is not None:
             self.close(ending.counter, ending.detail)
@@ -445,6 +445,6 @@ class ClientSide(PausableReading):
         held = self._pending or self._pauses & KEPT_WHILE or self._wake_up is not None
         if not self._eof or held or self.closing_ns or self._upstream is None:
             return
-        self._to_upstream = _discard
+        self._to_upstream = discard
         if not self._upstream.write_eof():
             self.close()

@@ -108,6 +108,11 @@ class Splice:
         """Whether nothing is left in the pipe."""
         return self._in_pipe == 0
 
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the target has to take bytes before more are read."""
+        return self._in_pipe > 0 or self._is_clear is not _always
+
     def _writable(self) -> None:
         if not self._is_clear():
             return

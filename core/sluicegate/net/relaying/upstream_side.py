@@ -19,7 +19,7 @@ HIGH_WATER, LOW_WATER = 256 * 1024, 64 * 1024
 """Bytes queued for one end above which its source is not read, and below which it is read again."""
 SPLICED = 128
 """A reason not to read: the kernel moves what comes (`splicing`)."""
-_LARGE_READ = 16 * 1024
+LARGE_READ = 16 * 1024
 """A smaller read means that the rest arrives slowly, and is not worth a splice."""
 
 
@@ -71,7 +71,7 @@ class Downstream(Protocol):
 class UpstreamSide(PacedReading):
     """The connection to the broker; the client's side keeps all lasting state."""
 
-    __slots__ = ("_client", "_splice", "client_transport", "stands_in", "transport")
+    __slots__ = ("_client", "_splice", "_splice_up", "client_transport", "stands_in", "transport")
 
     transport: asyncio.Transport
 
@@ -80,6 +80,8 @@ class UpstreamSide(PacedReading):
         self._client = client
         self._splice: Splice | None = None
         """Moves bytes to the client meanwhile; nothing else is sent to it."""
+        self._splice_up: Splice | None = None
+        """Moves bytes of the client here meanwhile; nothing else is sent to the broker."""
         self.client_transport: asyncio.Transport | None = None
         """The connection to the client, once its side knows of this one."""
         self.stands_in = stands_in
@@ -121,7 +123,7 @@ class UpstreamSide(PacedReading):
             client.failed(error)
         if (spent_ns := monotonic_ns() - now_ns) > CHEAP_NS:
             self._learn(count, spent_ns)
-        if count >= _LARGE_READ:
+        if count >= LARGE_READ:
             self._handed_on(count)
 
     def _hand_on(self, data: bytes, now_ns: int) -> None:
@@ -152,7 +154,7 @@ class UpstreamSide(PacedReading):
     def _handed_on(self, count: int) -> None:
         """Check whether the kernel can move the next bytes."""
         client = self._client
-        if count >= _LARGE_READ and client.session is not None and not self._pauses:
+        if count >= LARGE_READ and client.session is not None and not self._pauses:
             self._look_ahead(client.session)
 
     def _look_ahead(self, session: "BaseSession") -> None:
@@ -180,10 +182,41 @@ class UpstreamSide(PacedReading):
         self.resume(SPLICED)
         client.turn(cast("BaseSession", client.session).passed, splice.moved, monotonic_ns())
 
+    def splice_request(self) -> None:
+        """Have the kernel move the rest of a long request, if the session need not see it."""
+        session, connections, source = self._client.session, self._client.connections, self.client_transport
+        if session is None or session.unread_request_bytes < WORTHWHILE or connections.is_tls:
+            return
+        if self._splice_up or not source or self.closing_ns:
+            return
+        count = session.unread_request_bytes
+        pipes = connections.pipes
+        self._splice_up = begin(connections.loop, pipes, source, self.transport, count, self._spliced_up)
+        if self._splice_up is not None:
+            self._client.pause(SPLICED)
+
+    def _spliced_up(self, splice: Splice) -> None:
+        client = self._client
+        self._splice_up = None
+        client.connections.pipes.give(splice.pipe, is_empty=splice.is_empty)
+        client.connections.bytes_from_clients += splice.moved
+        if client.closing_ns:
+            return
+        if not splice.is_empty:
+            client.upstream_ended()  # what is in the pipe cannot be sent any more
+            return
+        client.resume(SPLICED)
+        client.turn(cast("BaseSession", client.session).request_passed, splice.moved, monotonic_ns())
+
     @property
     def moved_ns(self) -> int:
-        """When the kernel last moved bytes to the client; 0 if it moves none now."""
-        return 0 if self._splice is None else self._splice.last_ns
+        """When the kernel last moved bytes to either side; 0 if it moves none now."""
+        return max(0 if each is None else each.last_ns for each in (self._splice, self._splice_up))
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the kernel waits for the client's bytes, and not for the broker to take them."""
+        return self._splice_up is not None and not self._splice_up.is_held_up
 
     @property
     def queued_bytes(self) -> int:
@@ -200,8 +233,9 @@ class UpstreamSide(PacedReading):
     def close(self, now_ns: int) -> None:
         """Send queued bytes, then close."""
         self.closing_ns = now_ns
-        if self._splice is not None:
-            self._splice.end()
+        for splice in (self._splice, self._splice_up):
+            if splice is not None:
+                splice.end()
         self._drop_pending()
         self.transport.close()
 

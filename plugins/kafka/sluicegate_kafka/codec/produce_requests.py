@@ -2,7 +2,7 @@
 
 import struct
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sluicegate_kafka.codec.api_keys import READ, ApiKey, check_version
 from sluicegate_kafka.codec.errors import ProtocolError
@@ -28,6 +28,10 @@ _i32 = struct.Struct(">i").unpack_from
 _measured = struct.Struct(">8xi4xb18xqq6xi").unpack_from
 """Of a batch: length, magic, max timestamp, producer id, record count."""
 _INDEX_SIZE = struct.Struct(">ii").unpack_from
+_ONE = 2
+"""A compact array's length field where it has one element."""
+_TAGS = 3
+"""Bytes of empty tagged fields behind the only batch: of the partition, the topic and the request."""
 
 
 class Inspected(NamedTuple):
@@ -346,6 +350,69 @@ def _legacy_topic(frame: bytes, start: int, most: int) -> Slices[ProduceTopic]:
         records.append((at, end))
         at = end
     return (yield from _topic(frame, name, start, at, partitions, records))
+
+
+def scan_start(frame: bytes, head: RequestHead) -> ProduceRequest | None:
+    """Read a Produce request of which only the start has arrived, if it is one batch for one partition.
+
+    Such a request says all about itself in front of its records. librdkafka sends no others, and the Java
+    client none where a batch is about as large as its requests may be.
+
+    :param frame: a buffer that holds the start; offsets of what is missing point behind its end.
+    :param head: the request's header.
+    :return: None for any other request, also a malformed one, and where the header of the batch is missing.
+    """
+    try:
+        is_flexible = head.version >= FIRST_FLEXIBLE
+        start = (_flexible_batch if is_flexible else _legacy_batch)(frame, head)
+        if start is None:
+            return None
+        acks, topics_offset, topic, name, index, at, end = start
+        length, magic, timestamp, producer, messages = _measured(frame, at)
+    except MALFORMED:
+        return None
+    nbytes, tags = end - at, _TAGS if is_flexible else 0
+    # As in `measure_records`. What is left of the frame has room for empty tagged fields only.
+    if (
+        length + LOG_OVERHEAD != nbytes
+        or magic != MAGIC
+        or messages < 0
+        or length < 49
+        or end + tags != head.end
+    ):
+        return None
+    records, largest, after = [(at, end)], length - 49, end + tags - bool(tags)
+    fields = (frame, name, topic, after, [index], messages, nbytes, largest, timestamp, producer, records)
+    return _request_of((frame, head, acks, [_topic_of((*fields, (), None, None))], topics_offset, after))
+
+
+_Start: TypeAlias = tuple[int, int, int, str, int, int, int]
+"""Acks; where the length of the topics stands, and the topic; its name; the partition; where its batch is."""
+
+
+def _flexible_batch(frame: bytes, head: RequestHead) -> _Start | None:
+    acks, topics_offset, topics, topic = _flexible_start(frame, head)
+    name, partitions, at = flexible_name(frame, topic)
+    if topics != _ONE or partitions != _ONE:
+        return None
+    (index,) = _i32(frame, at)
+    size, at = read_uvarint(frame, at + 4)
+    return acks, topics_offset, topic, name, index, at, at + size - 1
+
+
+def _legacy_batch(frame: bytes, head: RequestHead) -> _Start | None:
+    (size,) = _i16(frame, head.body)
+    topics_offset = head.body + 8 + max(size, 0)
+    (acks,) = _ACKS(frame, topics_offset - 6)
+    (topics,) = _i32(frame, topics_offset)
+    topic = topics_offset + 4
+    (size,) = _i16(frame, topic)
+    at = topic + 2 + size
+    (partitions,) = _i32(frame, at)
+    index, nbytes = _INDEX_SIZE(frame, at + 4)
+    if size < 0 or topics != 1 or partitions != 1:
+        return None
+    return acks, topics_offset, topic, str(frame[topic + 2 : at], "utf-8"), index, at + 12, at + 12 + nbytes
 
 
 def measure_records(buffer: bytes, start: int, end: int) -> tuple[int, int, int, int]:

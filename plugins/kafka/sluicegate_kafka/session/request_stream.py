@@ -16,6 +16,7 @@ from sluicegate_kafka.codec.frames import parse_request_head
 from sluicegate_kafka.codec.request_sizes import bad_length
 from sluicegate_kafka.events import KafkaClose, KafkaEvent
 from sluicegate_kafka.session.handshake import Handshake
+from sluicegate_kafka.session.producing.foretelling import LARGE, START_BYTES
 from sluicegate_kafka.session.producing.producing import Producing
 from sluicegate_kafka.session.requests.connection import HALF_SENT, Connection, Inflow
 from sluicegate_kafka.session.requests.outcomes import Answer, Decided, Handler, Later, Pass
@@ -112,6 +113,8 @@ class RequestStream:
                 at = self._pass_unread(api_key, correlation_id, stop, end, now_ns)
                 continue
             if stop > end:
+                if length > LARGE and api_key == ApiKey.PRODUCE and self._passes(data, at, stop, now_ns):
+                    at = end
                 break
             left -= 1
             begin, at = at, stop
@@ -147,7 +150,7 @@ class RequestStream:
             self.inflow.pause(rest, TURN, now_ns)
         else:
             self._frame_ns = now_ns
-            self.inflow.pieces.begin(rest, 4 + _read_head(rest, 0)[0] if len(rest) >= _HEAD else _HEAD)
+            self.inflow.pieces.begin(rest, _need(rest))
 
     def _pass_unread(self, api_key: int, correlation_id: int, stop: int, end: int, now_ns: int) -> int:
         """Pass a request that no policy applies to, even if only its start has arrived."""
@@ -159,6 +162,24 @@ class RequestStream:
             self.inflow.passes(stop - end)
             self._frame_ns = now_ns
         return min(stop, end)
+
+    def _passes(self, data: bytes, begin: int, stop: int, now_ns: int) -> bool:
+        """Whether a large Produce request passes by what has arrived of it, and the rest unread."""
+        _, api_key, version, _ = _read_head(data, begin)
+        lowest, highest, _ = READ[api_key]
+        if not lowest <= version <= highest:
+            return False
+        try:
+            head = parse_request_head(data, begin + 4, stop)
+        except ProtocolError:  # or the end of its header is missing
+            return False
+        owed = self._producing.foretelling.passes(data, head, now_ns)
+        if owed is None:
+            return False
+        self._connection.outstanding.queue.append(owed)
+        self.inflow.passes(stop - len(data))
+        self._frame_ns = now_ns
+        return True
 
     def _handle(
         self, handler: Handler, data: bytes, begin: int, stop: int, now_ns: int
@@ -195,3 +216,12 @@ class RequestStream:
             self._connection.output.commands.append(ToUpstream(memoryview(data)[begin:stop]))
         elif isinstance(decided, Answer):
             self._connection.outstanding.answer(decided.response)
+
+
+def _need(rest: bytes) -> int:
+    """Bytes of the partial request at the start of these that are needed to go on."""
+    if len(rest) < _HEAD:
+        return _HEAD
+    length, api_key, _, _ = _read_head(rest, 0)
+    is_start = api_key == ApiKey.PRODUCE and length > LARGE and len(rest) < START_BYTES
+    return START_BYTES if is_start else 4 + length

@@ -125,6 +125,11 @@ class KafkaSession(BaseSession):
         """How many of the broker's next bytes pass unread."""
         return self._responses.inflow.unread
 
+    @property
+    def unread_request_bytes(self) -> int:
+        """How many of the client's next bytes pass unread."""
+        return self._requests.inflow.unread
+
     # -- bytes -------------------------------------------------------------------------------------
 
     def receive_client(self, data: bytes, now_ns: int) -> Sequence[Command]:
@@ -175,6 +180,11 @@ class KafkaSession(BaseSession):
     def passed(self, count: int, now_ns: int) -> Sequence[Command]:
         """Count bytes that were sent to the client."""
         self._responses.inflow.passes(-count)
+        return self._commands(now_ns)
+
+    def request_passed(self, count: int, now_ns: int) -> Sequence[Command]:
+        """Count bytes that were sent to the broker."""
+        self._requests.inflow.passes(-count)
         return self._commands(now_ns)
 
     # -- what the session asked for ----------------------------------------------------------------
@@ -256,7 +266,9 @@ class KafkaSession(BaseSession):
         self.connection.happened(Event.ENDING)
         inflow = self._requests.inflow
         inflow.drop_partial()
-        is_busy = inflow.task is not None or self._outstanding.queue or self._responses.inflow.unread
+        # The last one is owed for a request that has not come whole: its client sends it again elsewhere.
+        is_owed = len(self._outstanding.queue) > bool(inflow.unread)
+        is_busy = inflow.task is not None or is_owed or self._responses.inflow.unread
         return () if is_busy else [Close()]
 
     def closed(self, now_ns: int) -> None:

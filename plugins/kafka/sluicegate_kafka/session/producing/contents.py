@@ -14,7 +14,7 @@ from sluicegate_kafka.codec.record_walk import largest_message
 from sluicegate_kafka.codec.records import BATCH_OVERHEAD, COMPRESSION_MASK, Batch, iter_batches
 from sluicegate_kafka.codec.slices import at_once
 from sluicegate_kafka.session.producing.inspecting import Inspection, Measuring
-from sluicegate_kafka.session.requests.connection import Connection
+from sluicegate_kafka.session.requests.connection import Connection, check_topics
 from sluicegate_kafka.session.shared.shared import Shared
 
 
@@ -184,3 +184,13 @@ def _read_contents(inspection: Inspection, topic: ProduceTopic, parts: Collectio
 def _batches(frame: bytes, records: Iterable[tuple[int, int]]) -> Iterator[Batch]:
     for span in records:
         yield from iter_batches(frame, *span)
+
+
+def check_names(topics: Sequence[ProduceTopic]) -> None:
+    """Refuse a request that names too many topics, or one twice.
+
+    :raises ProtocolError: if it does.
+    """
+    check_topics(len(topics))
+    if len({topic.name for topic in topics}) != len(topics):
+        raise ProtocolError("a topic is named twice in one Produce request")

@@ -30,17 +30,17 @@ from sluicegate_kafka.codec.produce_responses import (
 )
 from sluicegate_kafka.codec.slices import ENTRIES_PER_SLICE, Slices, at_once
 from sluicegate_kafka.events import KafkaEvent
-from sluicegate_kafka.session.producing.contents import NOT_READ, SHORT_BYTES, Reading
+from sluicegate_kafka.session.producing.contents import NOT_READ, SHORT_BYTES, Reading, check_names
 from sluicegate_kafka.session.producing.exchange import Appends, Exchange, Unheard, awaited_appends
+from sluicegate_kafka.session.producing.foretelling import Foretelling
 from sluicegate_kafka.session.producing.inspecting import NotNowError, refuse_for_now
 from sluicegate_kafka.session.producing.repeated import Attached, Repeated, is_repeatable
 from sluicegate_kafka.session.requests.connection import (
     TOPIC_BYTES,
     TOPICS_PER_SLICE,
     Connection,
-    check_topics,
 )
-from sluicegate_kafka.session.requests.outcomes import Decided, Expected, Glance, Handle, Later, Pass
+from sluicegate_kafka.session.requests.outcomes import Decided, Expected, Glance, Handle, Later, Owed, Pass
 from sluicegate_kafka.session.shared.plain_producers import PlainProducer
 from sluicegate_kafka.session.shared.sequences import Sequences
 from sluicegate_kafka.session.shared.shared import Shared
@@ -65,6 +65,7 @@ class Producing:
         "_last",
         "_shared",
         "_unsent",
+        "foretelling",
         "reading",
         "repeated",
         "unheard",
@@ -87,10 +88,13 @@ class Producing:
         self.repeated: Repeated | None = None
         """Fast path for requests like the last one; None if that one is not repeatable."""
         self.reading = Reading(shared, connection)
+        self.foretelling = Foretelling(shared, connection, self._attached, self.decide, self._owe)
 
     def repeat(self, data: bytes, now_ns: int) -> int:
         """Pass the requests at the start of the data that equal the one before; returns where they end."""
-        return 0 if self.repeated is None else self.repeated.again(data, 0, len(data), now_ns)
+        if self.repeated is None or self.foretelling.decision is not None:
+            return 0
+        return self.repeated.again(data, 0, len(data), now_ns)
 
     def forget_repeated(self) -> None:
         """The client calls itself by another name: read its next request."""
@@ -126,7 +130,7 @@ class Producing:
         # Decided on the fast path already: a gate that is asked again charges or counts it twice.
         known = repeated.decision if repeated is not None and len(topics) == 1 else None
         if len(topics) > 1:
-            _check_names(topics)
+            check_names(topics)
         try:
             decisions = [known or self.decide(topic, request.acks, now_ns) for topic in topics]
         except BaseException:
@@ -158,6 +162,7 @@ class Producing:
         except (NotNowError, NoRoomError):
             return refuse_for_now(self._shared, self._connection, request)
         finally:
+            self.foretelling.decision = None
             self.reading.measuring.free()
 
     def _decide_read(self, turn: Turn, request: ProduceRequest) -> Work[Decided]:
@@ -174,7 +179,7 @@ class Producing:
             if not sequences.gaps:
                 self._shared.client_gaps.by_client.pop(self._connection.identity, None)
         topics = request.topics
-        known = repeated.decision if repeated is not None else None
+        known = self.foretelling.decision or (repeated.decision if repeated is not None else None)
         try:
             decisions = yield from self._decisions(request, known, turn)
         except BaseException:  # the client has disconnected, say
@@ -195,7 +200,7 @@ class Producing:
         topics = request.topics
         if len(topics) == 1 and known is not None:
             return [known]
-        _check_names(topics)
+        check_names(topics)
         decisions: list[Decision | None] = []
         for index, topic in enumerate(topics):
             if index % TOPICS_PER_SLICE == TOPICS_PER_SLICE - 1:
@@ -225,16 +230,20 @@ class Producing:
 
         :param is_single: whether it is for one topic, so that those like it may take the fast path.
         """
-        version, correlation_id = request.head.version, request.head.correlation_id
-        glance = self._glance(request) if version >= FIRST_WITH_ENDPOINTS else None
         if is_single:
-            self._look_out(request, glance)
-        if request.acks == 0:
-            return Pass(None)
+            has_glance = request.head.version >= FIRST_WITH_ENDPOINTS
+            self._look_out(request, self._glance(request) if has_glance else None)
+        return Pass(None if request.acks == 0 else self._owe(request, now_ns))
+
+    def _owe(self, request: ProduceRequest, now_ns: int) -> Owed:
+        """What the broker owes for a request that passes."""
+        version, correlation_id = request.head.version, request.head.correlation_id
         appends = awaited_appends(self._shared, request.topics, self.unheard, now_ns)
         if appends is not None:
-            return Pass(Expected(correlation_id, self._learning(appends, version)))
-        return Pass(correlation_id if glance is None else (correlation_id, glance))
+            return Expected(correlation_id, self._learning(appends, version))
+        if version < FIRST_WITH_ENDPOINTS:
+            return correlation_id
+        return correlation_id, self._glance(request)
 
     def _learning(self, appends: Appends, version: int) -> Handle:
         def learn(frame: bytes, now_ns: int) -> Buffer:
@@ -437,13 +446,3 @@ class Producing:
         attached.gate.detach(attached.operation)
         if attached.plain is not None:
             self._shared.plain_producers.left(attached.plain)
-
-
-def _check_names(topics: Sequence[ProduceTopic]) -> None:
-    """Refuse a request that names too many topics, or one twice.
-
-    :raises ProtocolError: if it does.
-    """
-    check_topics(len(topics))
-    if len({topic.name for topic in topics}) != len(topics):
-        raise ProtocolError("a topic is named twice in one Produce request")
