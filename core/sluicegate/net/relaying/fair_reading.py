@@ -76,6 +76,10 @@ class PacedReading(asyncio.Protocol):
             return
         transport.resume_reading()
 
+    def is_only_paused_for(self, reason: int) -> bool:
+        """Whether there is no other reason to pause."""
+        return self._pauses == reason
+
     def hold_back_reading(self) -> None:
         """Apply the reasons to a transport that has not been paused for them."""
         transport = self._transport

@@ -13,6 +13,7 @@ from time import monotonic_ns
 
 WORTHWHILE = 256 * 1024
 """Bytes from which a splice is cheaper than reading."""
+_FEW_BYTES = 4096
 _PIPE_BYTES = 1024 * 1024
 MAX_PIPES = 24
 """Splices at once; each needs four descriptors of those kept back. Others are read and written as usual."""
@@ -193,6 +194,14 @@ def begin(
         return None
     source.pause_reading()
     return splice
+
+
+def read_some(source: asyncio.Transport) -> bytes:
+    """A few bytes of a transport that is paused; empty if there are none now."""
+    try:
+        return os.read(source.get_extra_info("socket").fileno(), _FEW_BYTES)
+    except OSError:  # it would block; or the transport itself is to find out what is wrong
+        return b""
 
 
 def _always() -> bool:

@@ -10,7 +10,7 @@ from sluicegate.model import CloseReason, SessionClose
 from sluicegate.net.relaying.fair_reading import CHEAP_NS, TURN, UNTIMED_BYTES, PacedReading
 from sluicegate.net.relaying.owner import Owner
 from sluicegate.net.relaying.read_control import FULL
-from sluicegate.net.relaying.splicing import WORTHWHILE, Splice, begin
+from sluicegate.net.relaying.splicing import WORTHWHILE, Splice, begin, read_some
 
 if TYPE_CHECKING:
     from sluicegate.broker import BaseSession
@@ -48,6 +48,12 @@ class Downstream(Protocol):
 
     def turn(self, call: Callable[..., Sequence[Command]], /, *arguments: object) -> None:
         """Call the session without bytes, and carry out its commands."""
+
+    def data_received(self, data: bytes, /) -> None:
+        """Hand bytes from the client to the session."""
+
+    def is_only_paused_for(self, reason: int, /) -> bool:
+        """Whether there is no other reason not to read from the client."""
 
     def pause(self, reason: int, /) -> None:
         """Stop reading from the client for a reason."""
@@ -205,8 +211,14 @@ class UpstreamSide(PacedReading):
         if not splice.is_empty:
             client.upstream_ended()  # what is in the pipe cannot be sent any more
             return
-        client.resume(SPLICED)
         client.turn(cast("BaseSession", client.session).request_passed, splice.moved, monotonic_ns())
+        # The next request is probably as long: read no more than its head, so that the kernel moves the rest.
+        if not client.closing_ns and self.client_transport is not None and client.is_only_paused_for(SPLICED):
+            if head := read_some(self.client_transport):
+                client.data_received(head)
+                self.splice_request()
+        if self._splice_up is None:
+            client.resume(SPLICED)
 
     @property
     def moved_ns(self) -> int:
