@@ -213,10 +213,10 @@ class UpstreamSide(PacedReading):
             return
         client.turn(cast("BaseSession", client.session).request_passed, splice.moved, monotonic_ns())
         # The next request is probably as long: read no more than its head, so that the kernel moves the rest.
-        if not client.closing_ns and self.client_transport is not None and client.is_only_paused_for(SPLICED):
-            if head := read_some(self.client_transport):
-                client.data_received(head)
-                self.splice_request()
+        source = self.client_transport if client.is_only_paused_for(SPLICED) else None
+        if source is not None and not client.closing_ns and (head := read_some(source)):
+            client.data_received(head)
+            self.splice_request()
         if self._splice_up is None:
             client.resume(SPLICED)
 

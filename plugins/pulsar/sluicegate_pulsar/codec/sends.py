@@ -104,6 +104,29 @@ def send_fields(data: bytes, start: int, stop: int) -> SendFields:
     return producer_id, sequence_id, *rest, stop - payload, metadata, payload
 
 
+def send_start(data: bytes, start: int, stop: int) -> SendFields | None:
+    """The fields of a SEND of which only the start has arrived; None if its head is not whole, or unusual.
+
+    :param data: a buffer that holds the start.
+    :param start: offset of the frame's size.
+    :param stop: where the frame will end; the payload is that long.
+    """
+    try:
+        end = start + 8 + _COMMAND(data, start)[1]
+        magic, _, metadata_size = _CHECKED(data, end)
+    except struct.error:
+        return None
+    payload = end + 10 + metadata_size
+    if magic != MAGIC_CHECKSUM or payload > min(len(data), stop):
+        return None
+    head = (payload - start - 4).to_bytes(4) + data[start + 4 : payload]  # a SEND of nothing
+    try:
+        producer_id, sequence_id, highest, is_chunk, txn, _, _, _ = send_fields(head, 0, len(head))
+    except ProtocolError:
+        return None
+    return producer_id, sequence_id, highest, is_chunk, txn, stop - payload, end + 10, payload
+
+
 def parts_of(data: bytes, start: int, stop: int, head: SendHead) -> Parts:
     """The result of `split` for a SEND whose head was read already, with less work.
 

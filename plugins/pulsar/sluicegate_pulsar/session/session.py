@@ -129,6 +129,7 @@ class PulsarSession(BaseSession):
             **self.consuming.client_handlers,
         }
         self._from_client.handle(client_handlers)
+        self._from_client.pass_by_start(self.producing.foretelling)
         self.consuming.begin(client_handlers, broker_handlers)
 
     @property
@@ -142,7 +143,13 @@ class PulsarSession(BaseSession):
     def frame_began_ns(self) -> int:
         """When the current partial frame began; 0 if there is none."""
         stream = self._from_client
-        return stream.began_ns if stream.held_bytes > 0 and not self.connection.reading.stops else 0
+        is_partial = stream.unread or (stream.held_bytes > 0 and not self.connection.reading.stops)
+        return stream.began_ns if is_partial else 0
+
+    @property
+    def unread_request_bytes(self) -> int:
+        """How many of the client's next bytes pass unread."""
+        return self._from_client.unread
 
     @property
     def is_logged_in(self) -> bool:
@@ -181,6 +188,12 @@ class PulsarSession(BaseSession):
         if self._all_passed(data, out):
             return PASS
         self._read_on(out, now_ns)  # fewer responses are awaited
+        return self._finish(out)
+
+    def request_passed(self, count: int, now_ns: int) -> Sequence[Command]:
+        """Count bytes that were sent to the broker."""
+        out: list[Command] = []
+        self._from_client.passed(count, out)
         return self._finish(out)
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
@@ -303,7 +316,7 @@ class PulsarSession(BaseSession):
             self._from_client.flush(out)
         if connection.closing is not None:
             out.append(Close(*connection.closing))
-            return out
+            return self._from_client.in_order(out)
         if self._dialling:
             out.append(Dial(self._dialling))
             self._dialling = ()
@@ -312,8 +325,11 @@ class PulsarSession(BaseSession):
             connection.questions.new.clear()
         if connection.timers and (wake_up_ns := connection.timers.wake_up_ns()) is not None:
             out.append(WakeAt(wake_up_ns))
-        # While the broker is dialled the relay does not read either.
-        if self._is_paused != (connection.reading.stops > 0 and connection.client.is_ready):
+        # While the broker is dialled the relay does not read either; the rest of a frame always comes.
+        must_pause = (
+            connection.reading.stops > 0 and connection.client.is_ready and not self._from_client.unread
+        )
+        if self._is_paused != must_pause:
             self._is_paused = not self._is_paused
             out.append(PauseReading() if self._is_paused else ResumeReading())
-        return out
+        return self._from_client.in_order(out) if self._from_client.unread else out

@@ -18,12 +18,14 @@ from sluicegate_pulsar.session.producer_state.lifecycle import State
 from sluicegate_pulsar.session.producer_state.producer import Producer
 from sluicegate_pulsar.session.producer_state.sent import sent_of
 from sluicegate_pulsar.session.producers.attaching import Attaching
+from sluicegate_pulsar.session.producers.foretelling import Foretelling
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.producers.publishing import Publishing
 from sluicegate_pulsar.session.producers.reopening import Reopening
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
+from sluicegate_pulsar.session.requests.stream import LARGE
 from sluicegate_pulsar.session.shared.broker_refusals import explained
 from sluicegate_pulsar.session.shared.refusals import send_code
 from sluicegate_pulsar.session.shared.shared import Shared
@@ -52,6 +54,7 @@ class Producing:
         "_recent",
         "_reopening",
         "_shared",
+        "foretelling",
     )
 
     def __init__(self, shared: Shared, connection: Connection, lookup: Lookup) -> None:
@@ -65,6 +68,7 @@ class Producing:
         self._attaching = Attaching(shared, connection, self._producers, self._end)
         self._reopening = Reopening(shared, connection, self._producers, self._start_over, self._crossing)
         self._publishing = Publishing(shared, connection, self._reopening, self._close)
+        self.foretelling = Foretelling(self._live, self._is_current)
         self._leaving: dict[int, Producer] = {}
         self._recent: dict[int, None] = {}
 
@@ -95,6 +99,7 @@ class Producing:
         producer_id, _, _, _, _, size, begin, end = fields = send_fields(data, start, stop)
         producer = self._live.get(producer_id)
         if producer is None:
+            self.foretelling.forget(now_ns)
             return self._stray(producer_id)
         metadata = data[begin:end]
         messages = 1
@@ -106,18 +111,25 @@ class Producing:
         if gates.get(operation.topic) is not gate:
             gate = self._publishing.gate(producer, now_ns)
         if not (producer.is_plain and messages) or size > producer.size_limit:
+            self.foretelling.take()
             if producer.lifecycle.state is State.CLOSING:
                 return self._stray(producer_id)
             return self._publishing.send(producer, sent_of((data, start, stop, head_of(fields))), now_ns)
         operation.messages = messages
         operation.bytes = operation.largest = size
-        decision = gate.publish(operation, now_ns)
+        decision = self.foretelling.take() if stop - start > LARGE else None
+        decision = decision or gate.publish(operation, now_ns)
         if decision is None:
             producer.sent += 1
             return PASS
         return self._publishing.apply(
             producer, decision, sent_of((data, start, stop, head_of(fields))), now_ns
         )
+
+    def _is_current(self, producer: Producer) -> bool:
+        """Whether a producer uses the gate that is in force."""
+        gates = self._gates.exempt if self._client.exempt else self._gates.live
+        return gates.get(producer.operation.topic) is producer.gate
 
     def _stray(self, producer_id: int) -> Handled:
         """Close the connection for a message of an unknown producer, unless it crossed a close."""
@@ -294,6 +306,7 @@ class Producing:
 
     def parting(self, now_ns: int) -> Iterator[None]:
         """The connection is closed: detach all its producers, in slices."""
+        self.foretelling.forget(now_ns)
         for count, producer in enumerate([*self._live.values(), *self._leaving.values()], 1):
             self._end(producer, now_ns)
             if count % _ENDED_PER_SLICE == 0:

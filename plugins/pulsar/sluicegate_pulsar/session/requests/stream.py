@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
+from typing import Protocol
 
 from sluicegate.broker import Buffer, Command
 from sluicegate.engine.budget import Budget
@@ -28,6 +29,10 @@ _FIELDS_WORK = 4
 """The same for a frame whose type is known only from all fields of its command, of 1.6 us and more."""
 _FIELDS_BYTES = 500
 """Each byte of such a command is work too, up to so many: a field takes 0.6 us, and 32 are the most."""
+LARGE = 64 * 1024
+"""Bytes of a SEND from which it may pass by its start."""
+_START_BYTES = 4096
+"""Bytes in which that start is looked for: command, checksum, metadata."""
 _SEND = bytes([8, pb.BaseCommand.Type.SEND])
 """What a command that carries a message begins with: its type is the first field that clients write."""
 _SMALL = 16_384
@@ -50,6 +55,16 @@ class Bounds:
     """Work of a frame with a handler, in units of a frame without one."""
 
 
+class Starts(Protocol):
+    """Decides large SENDs by their start."""
+
+    def __call__(self, data: bytes, start: int, stop: int, now_ns: int, /) -> bool:
+        """Whether one passes whose first bytes these are; what it has of a buffer ends with that."""
+
+    def ended(self) -> None:
+        """All of it has passed."""
+
+
 class Stream:
     """Frames of one direction, and the start of a partial one.
 
@@ -63,8 +78,10 @@ class Stream:
     """
 
     __slots__ = (
+        "_body",
         "_bounds",
         "_default",
+        "_deferred",
         "_give_way",
         "_handlers",
         "_largest",
@@ -73,8 +90,10 @@ class Stream:
         "_reading",
         "_rest",
         "_send",
+        "_starts",
         "_work",
         "began_ns",
+        "unread",
     )
 
     def __init__(
@@ -100,6 +119,13 @@ class Stream:
         self._need = 0
         self._handlers: Mapping[int, Handler] = {}
         self._default: Handler | None = None
+        self._starts: Starts | None = None
+        self.unread = 0
+        """Bytes of the current frame that still pass unread; nothing else is sent that way meanwhile."""
+        self._body: Command | None = None
+        """What last sent bytes of that frame."""
+        self._deferred: list[Command] = []
+        """What is sent behind it."""
         self.began_ns = 0
         """When the first byte of the current partial frame arrived."""
 
@@ -110,6 +136,10 @@ class Stream:
         :param default: of all other commands; None if they pass.
         """
         self._handlers, self._default = handlers, default
+
+    def pass_by_start(self, starts: "Starts") -> None:
+        """Have large SENDs decided by their start, so that their payload passes unread."""
+        self._starts = starts
 
     @property
     def held_bytes(self) -> int:
@@ -128,6 +158,16 @@ class Stream:
         :raises ProtocolError: if these bytes are not Pulsar.
         :raises NoRoomError: if too much is held already.
         """
+        if self.unread:
+            if not data:
+                return
+            size = min(self.unread, len(data))
+            self._body = self._send(data if size == len(data) else memoryview(data)[:size])
+            out.append(self._body)
+            self.passed(size, out)
+            data = data[size:]
+            if not data:
+                return
         if self._rest.size or self._reading.stops:
             if data:
                 self._rest.keep(data)
@@ -138,8 +178,40 @@ class Stream:
         at = self._frames(data, now_ns, out)
         if at < len(data):
             self._rest.keep(data[at:] if at else data)
-            self._need = _need(data, at)
+            self._need = self._needed(data, at)
             self.began_ns = now_ns
+        elif self.unread:
+            self._body = out[-1]
+            self.began_ns = now_ns
+
+    def passed(self, count: int, out: list[Command]) -> None:
+        """So many bytes that pass unread were sent."""
+        self.unread -= count
+        if not self.unread and self._starts is not None:
+            self._starts.ended()
+            out.extend(self._deferred)
+            self._deferred.clear()
+
+    def in_order(self, out: list[Command]) -> list[Command]:
+        """What may be sent now: what must not stand in the midst of a frame is kept until that has passed."""
+        if not self.unread:
+            return out
+        ordered: list[Command] = []
+        is_behind = all(command is not self._body for command in out)
+        for command in out:
+            if is_behind and type(command) is self._send:
+                self._deferred.append(command)
+            else:
+                ordered.append(command)
+            is_behind = is_behind or command is self._body
+        return ordered
+
+    def _needed(self, data: bytes, at: int) -> int:
+        """The number of bytes from `at` that are needed to proceed."""
+        need = _need(data, at)
+        if need > LARGE and self._starts is not None and len(data) - at < _START_BYTES:
+            return _START_BYTES
+        return need
 
     def _frames(  # noqa: C901 - one loop
         self, data: bytes, now_ns: int, out: list[Command]
@@ -160,6 +232,8 @@ class Stream:
                     self._check_large(data, at, size)
                 stop = at + 4 + size
                 if stop > end:
+                    if size > LARGE and kind == _SEND[1] and self._passes(data, at, stop, now_ns):
+                        at = end
                     break
                 if not kind:
                     kind = any_command_type(data, at)
@@ -181,6 +255,13 @@ class Stream:
             if at > run:
                 out.append(send(data if run == 0 and at == end else memoryview(data)[run:at]))
         return at
+
+    def _passes(self, data: bytes, at: int, stop: int, now_ns: int) -> bool:
+        """Whether a large SEND passes by what has arrived of it."""
+        if self._starts is None or not self._starts(data, at, stop, now_ns):
+            return False
+        self.unread = stop - len(data)
+        return True
 
     def _check_large(self, data: bytes, at: int, size: int) -> None:
         """Refuse a frame that is too large for a command, or whose lists are too long.
