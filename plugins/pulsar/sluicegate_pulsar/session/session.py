@@ -129,7 +129,7 @@ class PulsarSession(BaseSession):
             **self.consuming.client_handlers,
         }
         self._from_client.handle(client_handlers)
-        self._from_client.pass_by_start(self.producing.foretelling)
+        self._from_client.body.pass_by_start(self.producing.foretelling)
         self.consuming.begin(client_handlers, broker_handlers)
 
     @property
@@ -143,13 +143,13 @@ class PulsarSession(BaseSession):
     def frame_began_ns(self) -> int:
         """When the current partial frame began; 0 if there is none."""
         stream = self._from_client
-        is_partial = stream.unread or (stream.held_bytes > 0 and not self.connection.reading.stops)
+        is_partial = stream.body.unread or (stream.held_bytes > 0 and not self.connection.reading.stops)
         return stream.began_ns if is_partial else 0
 
     @property
     def unread_request_bytes(self) -> int:
         """How many of the client's next bytes pass unread."""
-        return self._from_client.unread
+        return self._from_client.body.unread
 
     @property
     def is_logged_in(self) -> bool:
@@ -193,7 +193,7 @@ class PulsarSession(BaseSession):
     def request_passed(self, count: int, now_ns: int) -> Sequence[Command]:
         """Count bytes that were sent to the broker."""
         out: list[Command] = []
-        self._from_client.passed(count, out)
+        self._from_client.body.passed(count, out)
         return self._finish(out)
 
     def dialled(self, now_ns: int) -> Sequence[Command]:
@@ -316,7 +316,7 @@ class PulsarSession(BaseSession):
             self._from_client.flush(out)
         if connection.closing is not None:
             out.append(Close(*connection.closing))
-            return self._from_client.in_order(out)
+            return self._from_client.body.in_order(out)
         if self._dialling:
             out.append(Dial(self._dialling))
             self._dialling = ()
@@ -327,9 +327,9 @@ class PulsarSession(BaseSession):
             out.append(WakeAt(wake_up_ns))
         # While the broker is dialled the relay does not read either; the rest of a frame always comes.
         must_pause = (
-            connection.reading.stops > 0 and connection.client.is_ready and not self._from_client.unread
+            connection.reading.stops > 0 and connection.client.is_ready and not self._from_client.body.unread
         )
         if self._is_paused != must_pause:
             self._is_paused = not self._is_paused
             out.append(PauseReading() if self._is_paused else ResumeReading())
-        return self._from_client.in_order(out) if self._from_client.unread else out
+        return self._from_client.body.in_order(out) if self._from_client.body.unread else out

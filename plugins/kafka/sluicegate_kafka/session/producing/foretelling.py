@@ -72,3 +72,7 @@ class Foretelling:
             return None
         self.decision = self._decide(topic, request.acks, now_ns)
         return None if self.decision is not None else self._owe(request, now_ns)
+
+    def forget(self) -> None:
+        """The request that the decision is about has arrived whole, and the decision is taken."""
+        self.decision = None

@@ -162,7 +162,7 @@ class Producing:
         except (NotNowError, NoRoomError):
             return refuse_for_now(self._shared, self._connection, request)
         finally:
-            self.foretelling.decision = None
+            self.foretelling.forget()
             self.reading.measuring.free()
 
     def _decide_read(self, turn: Turn, request: ProduceRequest) -> Work[Decided]:

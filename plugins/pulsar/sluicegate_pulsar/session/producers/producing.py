@@ -22,10 +22,10 @@ from sluicegate_pulsar.session.producers.foretelling import Foretelling
 from sluicegate_pulsar.session.producers.producers import Producers
 from sluicegate_pulsar.session.producers.publishing import Publishing
 from sluicegate_pulsar.session.producers.reopening import Reopening
+from sluicegate_pulsar.session.requests.body import LARGE
 from sluicegate_pulsar.session.requests.connection import Connection
 from sluicegate_pulsar.session.requests.handling import PASS, TAKEN, Handled, Handler
 from sluicegate_pulsar.session.requests.lookup import Lookup
-from sluicegate_pulsar.session.requests.stream import LARGE
 from sluicegate_pulsar.session.shared.broker_refusals import explained
 from sluicegate_pulsar.session.shared.refusals import send_code
 from sluicegate_pulsar.session.shared.shared import Shared
@@ -43,7 +43,6 @@ class Producing:
 
     __slots__ = (
         "_attaching",
-        "_client",
         "_connection",
         "_gates",
         "_leaving",
@@ -61,7 +60,6 @@ class Producing:
         self._shared = shared
         self._gates = shared.gates
         self._connection = connection
-        self._client = connection.client
         self._lookup = lookup
         self._producers = Producers(shared, connection)
         self._live = self._producers.live
@@ -107,7 +105,7 @@ class Producing:
             messages = messages_in(metadata)
         operation = producer.operation
         gate = producer.gate
-        gates = self._gates.exempt if self._client.exempt else self._gates.live
+        gates = self._gates.exempt if self._connection.client.exempt else self._gates.live
         if gates.get(operation.topic) is not gate:
             gate = self._publishing.gate(producer, now_ns)
         if not (producer.is_plain and messages) or size > producer.size_limit:
@@ -128,7 +126,7 @@ class Producing:
 
     def _is_current(self, producer: Producer) -> bool:
         """Whether a producer uses the gate that is in force."""
-        gates = self._gates.exempt if self._client.exempt else self._gates.live
+        gates = self._gates.exempt if self._connection.client.exempt else self._gates.live
         return gates.get(producer.operation.topic) is producer.gate
 
     def _stray(self, producer_id: int) -> Handled:

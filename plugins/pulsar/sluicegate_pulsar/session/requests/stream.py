@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import Protocol
 
 from sluicegate.broker import Buffer, Command
 from sluicegate.engine.budget import Budget
@@ -12,6 +11,7 @@ from sluicegate_pulsar.codec import pulsar_pb2 as pb
 from sluicegate_pulsar.codec.errors import ProtocolError
 from sluicegate_pulsar.codec.frames import any_command_type, short_head
 from sluicegate_pulsar.codec.lists import check_lists
+from sluicegate_pulsar.session.requests.body import LARGE, Body
 from sluicegate_pulsar.session.requests.handling import PASS, Handler
 from sluicegate_pulsar.session.requests.reading_stops import Reading
 
@@ -29,8 +29,6 @@ _FIELDS_WORK = 4
 """The same for a frame whose type is known only from all fields of its command, of 1.6 us and more."""
 _FIELDS_BYTES = 500
 """Each byte of such a command is work too, up to so many: a field takes 0.6 us, and 32 are the most."""
-LARGE = 64 * 1024
-"""Bytes of a SEND from which it may pass by its start."""
 _START_BYTES = 4096
 """Bytes in which that start is looked for: command, checksum, metadata."""
 _SEND = bytes([8, pb.BaseCommand.Type.SEND])
@@ -55,16 +53,6 @@ class Bounds:
     """Work of a frame with a handler, in units of a frame without one."""
 
 
-class Starts(Protocol):
-    """Decides large SENDs by their start."""
-
-    def __call__(self, data: bytes, start: int, stop: int, now_ns: int, /) -> bool:
-        """Whether one passes whose first bytes these are; what it has of a buffer ends with that."""
-
-    def ended(self) -> None:
-        """All of it has passed."""
-
-
 class Stream:
     """Frames of one direction, and the start of a partial one.
 
@@ -78,22 +66,18 @@ class Stream:
     """
 
     __slots__ = (
-        "_body",
         "_bounds",
-        "_default",
-        "_deferred",
         "_give_way",
-        "_handlers",
+        "_handling",
         "_largest",
         "_need",
         "_pending",
         "_reading",
         "_rest",
         "_send",
-        "_starts",
         "_work",
         "began_ns",
-        "unread",
+        "body",
     )
 
     def __init__(
@@ -117,15 +101,8 @@ class Stream:
         self._reading = reading
         self._give_way = give_way
         self._need = 0
-        self._handlers: Mapping[int, Handler] = {}
-        self._default: Handler | None = None
-        self._starts: Starts | None = None
-        self.unread = 0
-        """Bytes of the current frame that still pass unread; nothing else is sent that way meanwhile."""
-        self._body: Command | None = None
-        """What last sent bytes of that frame."""
-        self._deferred: list[Command] = []
-        """What is sent behind it."""
+        self._handling: tuple[Mapping[int, Handler], Handler | None] = ({}, None)
+        self.body = Body(send)
         self.began_ns = 0
         """When the first byte of the current partial frame arrived."""
 
@@ -135,11 +112,7 @@ class Stream:
         :param handlers: by type of command; its owner may change it.
         :param default: of all other commands; None if they pass.
         """
-        self._handlers, self._default = handlers, default
-
-    def pass_by_start(self, starts: "Starts") -> None:
-        """Have large SENDs decided by their start, so that their payload passes unread."""
-        self._starts = starts
+        self._handling = handlers, default
 
     @property
     def held_bytes(self) -> int:
@@ -158,16 +131,8 @@ class Stream:
         :raises ProtocolError: if these bytes are not Pulsar.
         :raises NoRoomError: if too much is held already.
         """
-        if self.unread:
-            if not data:
-                return
-            size = min(self.unread, len(data))
-            self._body = self._send(data if size == len(data) else memoryview(data)[:size])
-            out.append(self._body)
-            self.passed(size, out)
-            data = data[size:]
-            if not data:
-                return
+        if self.body.unread and not (data := self.body.take(data, out)):
+            return
         if self._rest.size or self._reading.stops:
             if data:
                 self._rest.keep(data)
@@ -180,36 +145,14 @@ class Stream:
             self._rest.keep(data[at:] if at else data)
             self._need = self._needed(data, at)
             self.began_ns = now_ns
-        elif self.unread:
-            self._body = out[-1]
+        elif self.body.unread:
+            self.body.begun(out[-1])
             self.began_ns = now_ns
-
-    def passed(self, count: int, out: list[Command]) -> None:
-        """So many bytes that pass unread were sent."""
-        self.unread -= count
-        if not self.unread and self._starts is not None:
-            self._starts.ended()
-            out.extend(self._deferred)
-            self._deferred.clear()
-
-    def in_order(self, out: list[Command]) -> list[Command]:
-        """What may be sent now: what must not stand in the midst of a frame is kept until that has passed."""
-        if not self.unread:
-            return out
-        ordered: list[Command] = []
-        is_behind = all(command is not self._body for command in out)
-        for command in out:
-            if is_behind and type(command) is self._send:
-                self._deferred.append(command)
-            else:
-                ordered.append(command)
-            is_behind = is_behind or command is self._body
-        return ordered
 
     def _needed(self, data: bytes, at: int) -> int:
         """The number of bytes from `at` that are needed to proceed."""
         need = _need(data, at)
-        if need > LARGE and self._starts is not None and len(data) - at < _START_BYTES:
+        if need > LARGE and self.body.is_looked_for and len(data) - at < _START_BYTES:
             return _START_BYTES
         return need
 
@@ -217,7 +160,7 @@ class Stream:
         self, data: bytes, now_ns: int, out: list[Command]
     ) -> int:
         """Walk the whole frames; `run` is where the bytes that pass begin. Returns where the rest begins."""
-        handlers, default, send, reading = self._handlers, self._default, self._send, self._reading
+        (handlers, default), send, reading = self._handling, self._send, self._reading
         left, largest, work = WORK_PER_TURN, self._largest, self._work
         run = at = 0
         end = len(data)
@@ -232,7 +175,7 @@ class Stream:
                     self._check_large(data, at, size)
                 stop = at + 4 + size
                 if stop > end:
-                    if size > LARGE and kind == _SEND[1] and self._passes(data, at, stop, now_ns):
+                    if size > LARGE and kind == _SEND[1] and self.body.starts(data, at, stop, now_ns):
                         at = end
                     break
                 if not kind:
@@ -255,13 +198,6 @@ class Stream:
             if at > run:
                 out.append(send(data if run == 0 and at == end else memoryview(data)[run:at]))
         return at
-
-    def _passes(self, data: bytes, at: int, stop: int, now_ns: int) -> bool:
-        """Whether a large SEND passes by what has arrived of it."""
-        if self._starts is None or not self._starts(data, at, stop, now_ns):
-            return False
-        self.unread = stop - len(data)
-        return True
 
     def _check_large(self, data: bytes, at: int, size: int) -> None:
         """Refuse a frame that is too large for a command, or whose lists are too long.
