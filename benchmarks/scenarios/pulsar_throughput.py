@@ -38,6 +38,11 @@ def _produce_1k(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
     return _produce(bench, arm, messages=messages, message_bytes=1024, batched=True)
 
 
+def _produce_large(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
+    messages = 500 if quick else 4_000
+    return _produce(bench, arm, messages=messages, message_bytes=512 * 1024, batched=False)
+
+
 def _consume(bench: Bench, name: str, quick: bool) -> dict[str, float]:
     arm, messages = bench.pulsar.arm(name), 10_000 if quick else 100_000
     topic = bench.pulsar.filled_topic(messages, 100)
@@ -55,6 +60,12 @@ SCENARIOS = (
         "1 KiB, default batches: throughput, CPU per 100k, memory",
         _PRODUCING,
         _produce_1k,
+    ),
+    Scenario(
+        "pulsar-produce-large",
+        "512 KiB, not batched: throughput, CPU per 100k, memory",
+        (HAPROXY, SLUICEGATE),
+        _produce_large,
     ),
     Scenario("pulsar-consume", "100 B, not batched: throughput, CPU per 100k, memory", _CONSUMING, _consume),
 )
