@@ -26,7 +26,7 @@ def budget_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
     :param snapshots: of the workers, as `Worker.snapshot` makes them.
     """
     sharing = [(each["broker"], each["budgets"]) for each in snapshots if "budgets" in each]
-    if not sharing:
+    if snapshots and not sharing:
         return
     for make, texts in ((gauge, _GAUGES), (counter, _COUNTERS)):
         for name, text in texts.items():
