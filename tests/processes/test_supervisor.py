@@ -17,7 +17,7 @@ from sluicegate.runtime.plugins import CHOICE
 class Worker:
     """Remembers the policies that it is told."""
 
-    broker = "b1"
+    broker = name = "b1"
 
     def __init__(self) -> None:
         self.told: list[int] = []

@@ -34,6 +34,7 @@ from sluicegate.config.units import (
     StorageSize,
     refuse,
 )
+from sluicegate.config.units import Workers as Workers
 from sluicegate.model import Level
 
 OnLimit: TypeAlias = Literal["delay", "reject", "drop"]
@@ -179,6 +180,8 @@ class BrokerConfig(Strict):
     """Host that the gateway advertises to clients; the listening host if unset."""
     tls: Tls = Tls()
     """TLS towards clients and towards the broker."""
+    workers: Workers = 1
+    """Processes that serve clients of this broker: 1 to 64, or `auto` for one for each core."""
     max_connections: Count = 0
     """Client connections at once; 0 for as many as file descriptors allow."""
     address_share: Share = 0.9

@@ -6,6 +6,7 @@ fractions, as from `30/min`.
 """
 
 import difflib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -220,6 +221,17 @@ DELAY = Unit(
     "milliseconds", "'30s', '500ms', '7d' or milliseconds as 30000", MAX_DELAY_MS, _TIMES, words=_TIME_WORDS
 )
 
+MOST_WORKERS = 64
+
+
+def _workers(value: object) -> object:
+    if value == "auto":
+        return min(MOST_WORKERS, len(os.sched_getaffinity(0)))
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_WORKERS:
+        raise ValueError(f"expected 1 to {MOST_WORKERS} processes, or auto for one for each core")
+    return value
+
+
 Count: TypeAlias = Annotated[int, COUNT]
 """How many of something: 0 to 4294967295."""
 MessageRate: TypeAlias = Annotated[int | float, MESSAGE_RATE]
@@ -246,6 +258,8 @@ def _no_bool(value: object) -> object:
     return value
 
 
+Workers: TypeAlias = Annotated[int, BeforeValidator(_workers), Field(strict=True)]
+"""Processes of a broker: 1 to 64, or `auto` for as many as there are cores."""
 Share: TypeAlias = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, strict=True)]
 """A fraction, such as 0.9."""
 Seconds: TypeAlias = Annotated[float, BeforeValidator(_no_bool), Field(gt=0, le=3600, allow_inf_nan=False)]

@@ -41,6 +41,7 @@ class WorkerProcess:
     :param held: keeps its listening sockets, so that clients wait during a restart.
     :param timeout_s: a process that is silent for longer is stuck, and ended; 0 for never.
     :param term: when it accepts clients; always if None.
+    :param name: tells it from others of the broker; the broker's name if empty.
     """
 
     def __init__(
@@ -51,8 +52,11 @@ class WorkerProcess:
         held: HeldListeners | None = None,
         timeout_s: float = 0.0,
         term: Term | None = None,
+        name: str = "",
     ) -> None:
         self.broker = broker
+        self.name = name or broker
+        """The broker's name, and behind a slash its index if the broker has several workers."""
         self._timeout_s = timeout_s
         self._term = term or Term.begun()
         self.held = held or HeldListeners()

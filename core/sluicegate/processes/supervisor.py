@@ -12,12 +12,13 @@ from sluicegate.engine.hierarchy import Resolver
 from sluicegate.model import PolicySet, version_text
 from sluicegate.net.background import BackgroundTasks
 from sluicegate.net.listening.handover import Offered
-from sluicegate.net.listening.held_listeners import HeldListeners
 from sluicegate.net.listening.latch import Term
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.processes.child import WorkerFailedError, WorkerProcess
+from sluicegate.processes.merging import merged
 from sluicegate.processes.rollout_watch import RolloutWatch
 from sluicegate.processes.service_watchdog import notify_watchdog
+from sluicegate.processes.sibling_workers import worker_processes
 from sluicegate.processes.web import SupervisedServices, WebListener, open_listener
 from sluicegate.runtime import logs
 from sluicegate.runtime.changing import Wanted
@@ -42,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class Supervisor:
-    """One worker process for each broker in the file.
+    """The worker processes of each broker in the file.
 
     :param watch: file and store; a separate thread owns it from here on.
     :param drain_s: longest time for draining; the longest `max_hold` and a little more if None.
@@ -103,12 +104,17 @@ class Supervisor:
         await self._read_watch()
         timeout_s = self._watch.loaded.config.worker_timeout / 1000
         for broker in self._watch.loaded.config.brokers:
-            name = broker.name
-            held = HeldListeners(self._taken.get(name, ()))
-            self._workers[name] = worker = WorkerProcess(
-                name, self._content_for(name), self._keeper(name), held, timeout_s, self._term
-            )
-            self._tasks.spawn(worker.keep_running())
+            taken = self._taken.get(broker.name, ())
+            for worker in worker_processes(
+                broker,
+                self._content_for(broker.name),
+                self._keeper(broker.name),
+                taken,
+                timeout_s,
+                self._term,
+            ):
+                self._workers[worker.name] = worker
+                self._tasks.spawn(worker.keep_running())
         for worker in self.workers:
             try:
                 await worker.began
@@ -160,14 +166,14 @@ class Supervisor:
     # -- for the administrative endpoint ---------------------------------------------------------------
 
     def snapshots(self) -> list[dict[str, Any]]:
-        """The last snapshot of each worker."""
-        return [worker.snapshot for worker in self.workers if worker.snapshot is not None]
+        """What the workers of each broker reported last, as one snapshot."""
+        return merged([worker.snapshot for worker in self.workers if worker.snapshot is not None])
 
     def status(self) -> dict[str, Any]:
         """The supervisor's own state, as JSON."""
         return {
             "workers": {
-                worker.broker: {
+                worker.name: {
                     "up": worker.ready,
                     "restarts": worker.restarts,
                     "pid": worker.pid,
@@ -193,25 +199,25 @@ class Supervisor:
             return ["draining"]
         if self._term.ends.is_set:
             return []
-        return [f"worker of broker {w.broker!r} {w.trouble}" for w in self.workers if w.trouble] or (
+        return [f"worker of broker {w.name!r} {w.trouble}" for w in self.workers if w.trouble] or (
             [] if self._workers else ["starting"]
         )
 
     def brokers(self) -> dict[str, Mapping[str, Any]]:
         """Whether each broker can be reached, by name; values as from `Reachability.snapshot`."""
-        return {
-            worker.broker: (
-                worker.snapshot["reachability"]
-                if worker.snapshot and (worker.ready or self._term.ends.is_set)
-                else _NO_REPORT
-            )
-            for worker in self.workers
-        }
+        known: dict[str, Mapping[str, Any]] = {}
+        for worker in self.workers:
+            reports = worker.snapshot and (worker.ready or self._term.ends.is_set)
+            state = worker.snapshot["reachability"] if worker.snapshot and reports else _NO_REPORT
+            if worker.broker not in known or not known[worker.broker]["up"]:
+                known[worker.broker] = state
+        return known
 
     @property
     def policies_in_force(self) -> Mapping[str, BrokerPolicies]:
         """The policies now in force, by the names of brokers that have a worker."""
-        return {name: policies for name, policies in self._in_force.items() if name in self._workers}
+        served = {worker.broker for worker in self.workers}
+        return {name: policies for name, policies in self._in_force.items() if name in served}
 
     @property
     def state_dir(self) -> str:
@@ -225,11 +231,13 @@ class Supervisor:
         if self._ending or not all(worker.began.done() for worker in self.workers):
             return None
         sites = [("", site.server.name, site.server.bound) for site in self.sites]
-        return sites + [
-            (worker.broker, name, bound)
+        # Workers of a broker hold duplicates of the same sockets.
+        shared = {
+            (worker.broker, name): bound
             for worker in self.workers
             for name, bound in worker.held.sockets.items()
-        ]
+        }
+        return sites + [(broker, name, bound) for (broker, name), bound in shared.items()]
 
     # -- for web sites ---------------------------------------------------------------------------------
 

@@ -157,6 +157,10 @@ class Worker:
         """The facts kept under a prefix, by whole key; for any thread."""
         return self._host.facts.recall(prefix)
 
+    def learn(self, key: str, value: str) -> None:
+        """Take over a fact that another worker of the broker remembered."""
+        self._host.facts.learn(key, value)
+
     def _apply(self, call: Callable[[], None]) -> None:
         """Run a call on the event loop; for any thread. Has no effect once the loop has ended."""
         if self._loop is not None:

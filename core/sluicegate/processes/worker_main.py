@@ -74,6 +74,7 @@ class WorkerMain:
             silenced=plugins.drivers[broker.system].client_loggers,
             broker=broker.name,
         )
+        announcer.sharing = start.get("workers", 1) > 1
         self._term = Term(*map(Latch, start["term"]))
         self._drain_s: float = start["drain_s"]
         self._orphan_s = config.orphan_timeout / 1000
@@ -158,6 +159,8 @@ class WorkerMain:
                     # Those of 10,000 topics take 50 ms to read, for which clients need not wait.
                     policies = await asyncio.to_thread(messages.policies_from_json, message["policies"])
                     self._worker.replace(policies)
+                elif message["kind"] == "fact":
+                    self._worker.learn(message["key"], message["value"])
                 elif message["kind"] == "renew_tls":
                     self._worker.renew_tls()
                 elif message["kind"] == "drain":

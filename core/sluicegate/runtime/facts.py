@@ -26,11 +26,15 @@ class Facts:
         """
         if self._values.get(key, "") == value:
             return
+        self.learn(key, value)
+        self._keep(key, value)
+
+    def learn(self, key: str, value: str) -> None:
+        """Take over a fact that is kept already, or forget it if the value is empty."""
         if value:
             self._values[key] = value
         else:
-            del self._values[key]
-        self._keep(key, value)
+            self._values.pop(key, None)
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts under a prefix, by whole key; for any thread."""

@@ -13,6 +13,7 @@ from typing import Protocol
 from sluicegate.broker import Listener
 from sluicegate.model import ConnectionEvent
 from sluicegate.net.dialling import NO_DESCRIPTORS
+from sluicegate.net.listening.held_listeners import Announcer
 from sluicegate.net.listening.sockets import Inherited, bind, refused_address
 
 _AT_ONCE = 8
@@ -74,11 +75,16 @@ class Acceptor:
 
     @classmethod
     async def open(
-        cls, listener: Listener, connections: Clients, inherited: Inherited | None = None
+        cls,
+        listener: Listener,
+        connections: Clients,
+        inherited: Inherited | None = None,
+        announcer: Announcer | None = None,
     ) -> "Acceptor":
         """Open a listening socket.
 
         :param inherited: sockets of a process before; the one with this address is used.
+        :param announcer: asks for the socket that all workers of a broker share, if they do.
         :raises OSError: if the address is not available; the text names it.
         """
         try:
@@ -86,7 +92,11 @@ class Acceptor:
                 listener.host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
             family, _, _, _, address = infos[0]
-            bound = bind(listener.name, str(address[0]), int(address[1]), family, inherited)
+            name, host, port = listener.name, str(address[0]), int(address[1])
+            bound = inherited.take(name, host, port) if inherited is not None else None
+            if bound is None and announcer is not None and announcer.sharing:
+                bound = await asyncio.to_thread(announcer.shared, name, host, port, family)
+            bound = bound or bind(name, host, port, family)
         except OSError as error:
             raise refused_address(listener.name, listener.host, listener.port, error) from error
         bound.setblocking(False)

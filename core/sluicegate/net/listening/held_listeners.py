@@ -2,11 +2,15 @@
 
 import asyncio
 import logging
+import os
+import select
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from sluicegate.net.listening import descriptors
+from sluicegate.net.listening.sockets import bind
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +23,8 @@ class HeldListeners:
 
     def __init__(self, sockets: Iterable[tuple[str, socket.socket]] = ()) -> None:
         self.sockets = dict(sockets)
+        self.siblings: Sequence[HeldListeners] = ()
+        """Those of all workers of the broker, this one too, if it has several: they share their sockets."""
         self._channel: socket.socket | None = None
 
     def follow(self, channel: socket.socket) -> None:
@@ -57,22 +63,78 @@ class HeldListeners:
                 self.unfollow()
                 return
             message, opened = heard
+            if "wanted" in message:
+                self._give(message)
+                continue
             known = self.sockets.pop(str(message["listener"]), None)
             if known is not None:
                 known.close()
             for descriptor in opened:
                 self.sockets[message["listener"]] = socket.socket(fileno=descriptor)
 
+    def _give(self, message: Mapping[str, Any]) -> None:
+        """Give a worker the socket of an address: a sibling's, or a new one."""
+        if self._channel is None:
+            return
+        name, host, port = message["wanted"], message["host"], message["port"]
+        try:
+            bound = self._sibling_socket(name, host, port) or bind(
+                name, host, port, socket.AddressFamily(message["family"])
+            )
+        except OSError as error:
+            with suppress(OSError):
+                descriptors.send(self._channel, {"errno": error.errno})
+            return
+        # Before the worker announces it: a sibling may ask meanwhile.
+        if (known := self.sockets.pop(name, None)) is not None:
+            known.close()
+        self.sockets[name] = bound
+        with suppress(OSError):
+            descriptors.send(self._channel, {"listener": name}, [bound])
+
+    def _sibling_socket(self, name: str, host: str, port: int) -> socket.socket | None:
+        for sibling in self.siblings:
+            for known, bound in sibling.sockets.items():
+                its_host, its_port = bound.getsockname()[:2]
+                if its_host == host and (its_port == port if port else known == name):
+                    return descriptors.duplicate(bound)
+        return None
+
 
 class Announcer:
     """The worker's end.
 
     :param channel: to the supervisor.
+    :param sharing: whether siblings listen on the same sockets.
     """
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, *, sharing: bool = False) -> None:
         channel.setblocking(False)
         self._channel = channel
+        self.sharing = sharing
+
+    def shared(self, name: str, host: str, port: int, family: socket.AddressFamily) -> socket.socket | None:
+        """The socket that all workers of the broker listen on; for any thread.
+
+        :param host: an address, not a host's name.
+        :return: None if there is no supervisor to ask.
+        :raises OSError: if the address is not available.
+        """
+        wanted = {"wanted": name, "host": host, "port": port, "family": int(family)}
+        try:
+            descriptors.send(self._channel, wanted)
+            # The supervisor answers at once, and in order.
+            select.select([self._channel], [], [])
+            heard = descriptors.receive(self._channel)
+        except OSError:
+            return None
+        if heard is None:
+            return None
+        answer, opened = heard
+        if not opened:
+            code = answer["errno"] or 0
+            raise OSError(code, os.strerror(code))
+        return socket.socket(fileno=opened[0])
 
     def opened(self, name: str, bound: socket.socket) -> None:
         """A listener is open."""

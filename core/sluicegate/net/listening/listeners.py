@@ -51,7 +51,7 @@ class Listeners:
             return
         self.close_one(listener.name)
         try:
-            acceptor = await Acceptor.open(listener, connections, self._inherited)
+            acceptor = await Acceptor.open(listener, connections, self._inherited, self._announcer)
         except OSError:
             self._refused[listener.name] = listener
             raise
