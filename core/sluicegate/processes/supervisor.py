@@ -165,7 +165,7 @@ class Supervisor:
 
     # -- for the administrative endpoint ---------------------------------------------------------------
 
-    def snapshots(self) -> list[dict[str, Any]]:
+    def snapshots(self) -> list[Mapping[str, Any]]:
         """What the workers of each broker reported last, as one snapshot."""
         return merged([worker.snapshot for worker in self.workers if worker.snapshot is not None])
 
