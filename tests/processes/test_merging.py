@@ -217,7 +217,7 @@ async def test_what_workers_tell_together_can_be_exposed() -> None:
         one = {**served.snapshot()[0], "log_lines_left_out": 0}
         client.close()
     (found,) = merged([one, one])
-    twice, once = exposed(found), exposed(one)
+    twice, once = exposed(dict(found)), exposed(one)
     assert twice.keys() == once.keys()
     lines = "sluicegate_broker_events_total{event=lines}"
     assert twice[lines] == 2 * once[lines]

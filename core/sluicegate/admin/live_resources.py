@@ -62,14 +62,14 @@ class LiveResources:
         ]
 
     async def brokers(self, request: Request) -> Response:
-        """Each broker and its worker."""
+        """Each broker and its worker, or workers."""
         reached, workers = self._observed.brokers(), self._observed.status()["workers"]
         rows = [
             {
                 "broker": snapshot["broker"],
                 "system": snapshot["system"],
                 **reached.get(snapshot["broker"], {}),
-                "worker": workers.get(snapshot["broker"], {}),
+                **_workers_of(snapshot["broker"], workers),
                 "connections": snapshot["gauges"]["connections"],
                 "topics": snapshot["gauges"]["topics"],
                 "policies": version_text(snapshot["gauges"]["policy_version"]),
@@ -151,6 +151,15 @@ class LiveResources:
             for snapshot in self._observed.snapshots()
             for name, sample in snapshot[part].items()
         ]
+
+
+def _workers_of(broker: str, workers: Mapping[str, Any]) -> dict[str, Any]:
+    """State of a broker's worker; of several also that of each, and `up` and `restarts` of all."""
+    several = [each for each in workers.values() if each.get("broker") == broker]
+    if not several:
+        return {"worker": workers.get(broker, {})}
+    both = {"up": any(each["up"] for each in several), "restarts": sum(each["restarts"] for each in several)}
+    return {"worker": both, "workers": several}
 
 
 def topic_row(sample: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sluicegate.broker.base_session import BaseSession
 from sluicegate.broker.commands import Listener
@@ -41,6 +42,9 @@ class BaseFront(Interface, ABC):
 
         :param peer: the client's address, `host:port`.
         """
+
+    def heard(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Another worker of the broker tells something, by `Services.tell_siblings`."""
 
     def reached(self) -> None:
         """The broker can be reached, for the first time or again; a front may now send its own requests."""

@@ -64,3 +64,14 @@ class Services(Protocol):
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts kept under a prefix."""
+
+    @property
+    def siblings(self) -> int:
+        """How many other workers serve the same broker."""
+
+    def tell_siblings(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Tell the other workers of the broker something small, by `BaseFront.heard`; it may be lost.
+
+        :param kind: tells it from what else the front tells.
+        :param content: as JSON has it.
+        """

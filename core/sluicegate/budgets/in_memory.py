@@ -19,16 +19,23 @@ class MemoryBudgets:
     :param lease_us: how long leased tokens can be spent, in us.
     :param place_lease_us: how long a place is held without being renewed, in us.
     :param now_us: the time.
+    :param since_us: when they began, now if None: buckets were empty then, and places may have been held.
     """
 
-    def __init__(self, lease_us: int, place_lease_us: int, now_us: Callable[[], int] = _monotonic_us) -> None:
+    def __init__(
+        self,
+        lease_us: int,
+        place_lease_us: int,
+        now_us: Callable[[], int] = _monotonic_us,
+        since_us: int | None = None,
+    ) -> None:
         self._lease_us = lease_us
         self._place_lease_us = place_lease_us
         self._now_us = now_us
         self._buckets: dict[str, CentralBucket] = {}
         self._places: dict[str, Places] = {}
         self._fleet = FleetMembers(place_lease_us)
-        self._since_us = now_us()
+        self._since_us = now_us() if since_us is None else since_us
 
     def reserve(self, requests: Sequence[Request]) -> list[Grant]:
         """Lease tokens; see `BudgetStore.reserve`."""

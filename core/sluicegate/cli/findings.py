@@ -23,6 +23,7 @@ from sluicegate.config.models import BrokerConfig
 from sluicegate.config.secrets import shown_value
 from sluicegate.config.tree import Location
 from sluicegate.config.validation import Path
+from sluicegate.config.worker_counts import worker_findings
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.features.storage_quota.quota_fields import LIMITS
 from sluicegate.model import Level, PolicyLayer, PolicyValue, Setting, TopicName
@@ -115,6 +116,7 @@ def file_findings(
     yield from tls_findings(
         reading.root, sections, datetime.now(UTC), outdated_is, warn_of_expiry=warn_of_expiry
     )
+    yield from worker_findings(reading.root, reading.brokers)
     if reading.loaded is not None:
         yield from directory_findings(reading.root, reading.loaded.config)
 

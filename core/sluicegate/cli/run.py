@@ -209,7 +209,9 @@ def _listening(supervisor: "Supervisor", admin: "AdminServer") -> "Offered | Non
 
 
 def _ready(supervisor: "Supervisor", admin: "AdminServer") -> str:
-    addresses = ", ".join(_address(worker, supervisor.brokers()) for worker in supervisor.workers)
+    # The workers of a broker listen on the same sockets.
+    of_brokers = {worker.broker: worker for worker in supervisor.workers}
+    addresses = ", ".join(_address(worker, supervisor.brokers()) for worker in of_brokers.values())
     sites = "".join(f"; web of {site.broker} on {site.url}" for site in supervisor.sites)
     return f"sluicegate ready: {addresses}; admin on {admin.url}{sites}"
 

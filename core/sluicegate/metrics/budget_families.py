@@ -32,6 +32,6 @@ def budget_families(snapshots: Sequence[Mapping[str, Any]]) -> Iterable[Metric]:
         for name, text in texts.items():
             family = make(f"sluicegate_budget_store_{name}", text, "")
             for broker, budgets in sharing:
-                if budgets[name] is not None:
+                if budgets.get(name) is not None:
                     family.add_metric([broker], budgets[name])
             yield family

@@ -15,7 +15,7 @@ from sluicegate.metrics.families import counter, gauge
 from sluicegate.metrics.histograms import hold_histogram, size_histograms
 from sluicegate.metrics.limit_families import limit_families
 from sluicegate.metrics.plugin_families import Family, call_family, plugin_families
-from sluicegate.metrics.processes import build_info, process_metrics
+from sluicegate.metrics.processes import build_info, process_metrics, worker_labels
 from sluicegate.metrics.rollouts import rollout_families
 from sluicegate.model import ConnectionClose, ConnectionEvent
 from sluicegate.runtime.use import RATE_TYPES
@@ -253,16 +253,23 @@ def _loop_holds(snapshots: Sequence[Snapshot]) -> Iterable[Metric]:
 
 
 def _of_supervisor(status: Status) -> Iterable[Metric]:
-    up = gauge("sluicegate_worker_up", "1 if a worker serves clients.")
-    restarts = counter("sluicegate_worker_restarts", "Times that a worker ended and was started again.")
-    left_out = counter(
-        "sluicegate_log_lines_left_out", "Lines left out of the log because they repeated others.", "process"
+    # Of several workers of a broker each has a label more.
+    labels = ["broker", "worker"]
+    up = GaugeMetricFamily("sluicegate_worker_up", "1 if a worker serves clients.", labels=labels)
+    restarts = CounterMetricFamily(
+        "sluicegate_worker_restarts", "Times that a worker ended and was started again.", labels=labels
+    )
+    left_out = CounterMetricFamily(
+        "sluicegate_log_lines_left_out",
+        "Lines left out of the log because they repeated others.",
+        labels=["process", *labels],
     )
     left_out.add_metric(["supervisor", ""], status["log_lines_left_out"])
-    for broker, worker in status["workers"].items():
-        left_out.add_metric(["worker", broker], worker["log_lines_left_out"])
-        up.add_metric([broker], worker["up"])
-        restarts.add_metric([broker], worker["restarts"])
+    for name, worker in status["workers"].items():
+        which = worker_labels(name, worker)
+        left_out.add_metric(["worker", *which], worker["log_lines_left_out"])
+        up.add_metric(which, worker["up"])
+        restarts.add_metric(which, worker["restarts"])
     yield from (up, restarts, left_out)
     yield from process_metrics(status["workers"])
     for name, text in SUPERVISOR_COUNTERS.items():

@@ -10,7 +10,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 
 from sluicegate import __version__
-from sluicegate.metrics.families import counter, gauge
 
 _COUNTERS = {"process_cpu_seconds": "User and system CPU time, in seconds."}
 _GAUGES = {
@@ -39,17 +38,27 @@ def process_metrics(workers: Mapping[str, Mapping[str, Any]]) -> Iterable[Metric
     Read from `/proc` on request, in this process, without a worker's event loop.
     Where there is no `/proc`, the families are empty.
 
-    :param workers: their `Supervisor.status`, by broker.
+    :param workers: their `Supervisor.status`, by name.
     """
+    labels = ["process", "broker", "worker"]
     families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {
-        **{name: counter(name, text, "process") for name, text in _COUNTERS.items()},
-        **{name: gauge(name, text, "process") for name, text in _GAUGES.items()},
+        **{name: CounterMetricFamily(name, text, labels=labels) for name, text in _COUNTERS.items()},
+        **{name: GaugeMetricFamily(name, text, labels=labels) for name, text in _GAUGES.items()},
     }
     _add(families, os.getpid(), ["supervisor", ""])
-    for broker, worker in workers.items():
+    for name, worker in workers.items():
         if (pid := worker.get("pid")) is not None:
-            _add(families, pid, ["worker", broker])
+            _add(families, pid, ["worker", *worker_labels(name, worker)])
     return families.values()
+
+
+def worker_labels(name: str, worker: Mapping[str, Any]) -> list[str]:
+    """The broker of a worker, and its index if the broker has several.
+
+    :param name: of the worker.
+    :param worker: its `Supervisor.status`.
+    """
+    return [worker["broker"], str(worker["worker"])] if "worker" in worker else [name]
 
 
 def _add(

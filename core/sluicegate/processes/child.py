@@ -13,8 +13,11 @@ from sluicegate.host.children import python_command
 from sluicegate.net.listening import descriptors
 from sluicegate.net.listening.held_listeners import HeldListeners
 from sluicegate.net.listening.latch import Term
-from sluicegate.processes import messages
+from sluicegate.processes import budget_line, messages
+from sluicegate.processes.budget_line import BudgetServer
 from sluicegate.processes.liveness import end_stuck, next_message
+from sluicegate.processes.merging import Snapshot, what_it_counted
+from sluicegate.processes.shared_by_workers import Sibling
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +27,8 @@ _STEADY_S = 5.0
 """A worker that served for this long restarts without delay."""
 _SILENT_S = 5.0
 """A worker without a report for this long does not count as ready."""
+_UNREAD_LIMIT = 4 * 1024 * 1024
+"""Bytes that may wait for a process, of what other workers tell it."""
 _START_S = 120.0
 """A process may be silent for this long before its first message: it imports the product and plugins."""
 
@@ -41,7 +46,7 @@ class WorkerProcess:
     :param held: keeps its listening sockets, so that clients wait during a restart.
     :param timeout_s: a process that is silent for longer is stuck, and ended; 0 for never.
     :param term: when it accepts clients; always if None.
-    :param name: tells it from others of the broker; the broker's name if empty.
+    :param sibling: what it shares with other workers of the broker; None if it is the only one.
     """
 
     def __init__(
@@ -52,17 +57,25 @@ class WorkerProcess:
         held: HeldListeners | None = None,
         timeout_s: float = 0.0,
         term: Term | None = None,
-        name: str = "",
+        sibling: Sibling | None = None,
     ) -> None:
         self.broker = broker
-        self.name = name or broker
-        """The broker's name, and behind a slash its index if the broker has several workers."""
+        self.index = None if sibling is None else sibling.index
+        """Tells it from other workers of the broker; None if it is the only one."""
+        self.name = broker if sibling is None else f"{broker}/{sibling.index}"
+        self.labels: Mapping[str, object] = (
+            {"broker": broker} if sibling is None else {"broker": broker, "worker": sibling.index}
+        )
+        """What log lines about it carry."""
+        self._sibling = sibling
         self._timeout_s = timeout_s
         self._term = term or Term.begun()
         self.held = held or HeldListeners()
         self.restarts = 0
         self.snapshot: dict[str, Any] | None = None
         """What the process reported last; None until it did, and once it has ended."""
+        self.counted_before: Snapshot | None = None
+        """Of a worker with siblings: the totals of its processes that have ended."""
         self.addresses: dict[str, tuple[str, int]] = {}
         self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done once clients can be accepted for the first time; fails with WorkerFailedError."""
@@ -107,6 +120,11 @@ class WorkerProcess:
         if self._writer is not None:
             messages.send(self._writer, kind, **content)
 
+    def tell_soon(self, kind: str, **content: object) -> None:
+        """Send a message that may be lost: nothing more is kept for a process that hangs."""
+        if self._writer is not None and self._writer.transport.get_write_buffer_size() < _UNREAD_LIMIT:
+            messages.send(self._writer, kind, **content)
+
     async def keep_running(self) -> None:
         """Run the process, and start it again whenever it ends, until `end` is called."""
         self._stopped.clear()
@@ -130,7 +148,7 @@ class WorkerProcess:
                 return
             self.restarts += 1
             if self._drains:
-                log.warning("worker drains, starting another one", extra={"broker": self.broker})
+                log.warning("worker drains, starting another one", extra=self.labels)
                 continue
             if not self._has_served:
                 self.held.let_go()  # no process serves for a while: refuse clients rather than let them wait
@@ -138,7 +156,7 @@ class WorkerProcess:
                 delay = _FIRST_DELAY_S
             log.error(
                 "worker ended, starting it again",
-                extra={"broker": self.broker, "exit_code": code, "reason": self._failure, "delay_s": delay},
+                extra={**self.labels, "exit_code": code, "reason": self._failure, "delay_s": delay},
             )
             with suppress(TimeoutError):
                 async with asyncio.timeout(delay):
@@ -159,7 +177,7 @@ class WorkerProcess:
                 await asyncio.gather(*(process.wait() for process in processes))
                 await self._stopped.wait()
         except TimeoutError:
-            log.error("worker did not end in time, killing it", extra={"broker": self.broker})
+            log.error("worker did not end in time, killing it", extra=self.labels)
             self.kill()
             await asyncio.gather(*(process.wait() for process in processes))
         await asyncio.gather(*self._leaving.values())
@@ -202,24 +220,30 @@ class WorkerProcess:
             return await process.wait()
         self._writer = writer
         latches = (self._term.begins.fileno(), self._term.ends.fileno())
-        self.tell("start", **self._start_content(), listeners=self._handed, term=latches)
+        shared = {} if self._sibling is None else self._sibling.start_content
+        self.tell("start", **self._start_content(), **shared, listeners=self._handed, term=latches)
+        budgets = self._budget_server(process, writer)
         timeout_s = self._timeout_s and max(self._timeout_s, _START_S)
         try:
             while not self._drains and (message := await next_message(reader, timeout_s)) is not None:
                 timeout_s = self._timeout_s
-                self._take(message)
+                if budgets is not None and message["kind"] == budget_line.KIND:
+                    await budgets.answer(message)
+                else:
+                    self._take(message)
         except TimeoutError:
             self._failure = "it did not respond"
             await self._end_stuck(process, reader)
         except messages.BrokenMessageError as error:
-            log.error(
-                "worker sent something that is no message", extra={"broker": self.broker, "error": str(error)}
-            )
+            log.error("worker sent something that is no message", extra={**self.labels, "error": str(error)})
             process.kill()
         self._serving = False
+        if self._sibling is not None and self.snapshot is not None:
+            self.counted_before = what_it_counted(self.snapshot, self.counted_before)
         self._writer = self.snapshot = None
         if self._drains:
-            self._leaving[process] = asyncio.ensure_future(self._see_off(process, reader, writer))
+            seeing_off = self._see_off(process, reader, writer, budgets)
+            self._leaving[process] = asyncio.ensure_future(seeing_off)
             return None
         writer.close()
         return await process.wait()
@@ -243,6 +267,7 @@ class WorkerProcess:
                     self._term.begins.fileno(),
                     self._term.ends.fileno(),
                     *self._handed.values(),
+                    *(() if self._sibling is None else self._sibling.descriptors),
                 ),
             )
             opened.pop_all()
@@ -257,12 +282,15 @@ class WorkerProcess:
         process: asyncio.subprocess.Process,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        budgets: BudgetServer | None = None,
     ) -> None:
         """Wait for a draining process to end; its facts are kept."""
         try:
             while (message := await next_message(reader, self._timeout_s)) is not None:
                 if message["kind"] == "fact":
-                    self._keep_fact(message["key"], message["value"])
+                    self._learn(message)
+                elif budgets is not None and message["kind"] == budget_line.KIND:
+                    await budgets.answer(message)
         except TimeoutError:
             await self._end_stuck(process, reader)
         except messages.BrokenMessageError:
@@ -275,7 +303,7 @@ class WorkerProcess:
         stack = await end_stuck(process, reader)
         log.error(
             "worker does not respond, ending it",
-            extra={"broker": self.broker, "pid": process.pid, "stack": stack},
+            extra={**self.labels, "pid": process.pid, "stack": stack},
         )
 
     def _take(self, message: Mapping[str, Any]) -> None:
@@ -289,10 +317,24 @@ class WorkerProcess:
             case "snapshot":
                 self.snapshot = message["snapshot"]
             case "fact":
-                self._keep_fact(message["key"], message["value"])
+                self._learn(message)
+            case "told":
+                if self._sibling is not None:
+                    self._sibling.tell_others("told", of=message["of"], content=message["content"])
             case "failed":
                 self._failure = message["reason"]
             case "draining":
                 self._serving = False
                 # One that was asked to drain is to have no successor.
                 self._drains = not self._is_over()
+
+    def _learn(self, message: Mapping[str, Any]) -> None:
+        """Keep a fact, and let the other workers of the broker know it."""
+        self._keep_fact(message["key"], message["value"])
+        if self._sibling is not None:
+            self._sibling.tell_others("fact", key=message["key"], value=message["value"])
+
+    def _budget_server(
+        self, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter
+    ) -> BudgetServer | None:
+        return None if self._sibling is None else self._sibling.budget_server(process.pid, writer)

@@ -21,6 +21,11 @@ def _first(one: Any, other: Any) -> Any:
     return one
 
 
+def _longest(one: float | None, other: float | None) -> float | None:
+    """The longer of two times; one that has never been is longer than any."""
+    return None if one is None or other is None else max(one, other)
+
+
 def _each(how: How) -> How:
     """By name: what both have, as told; the rest as it is."""
     return lambda one, other: {
@@ -121,7 +126,7 @@ _SEEN_BY_ALL = frozenset({"max_subscriptions_per_topic", "max_unacked_messages_p
 """Policies whose use each worker knows whole, or of which the consumer that uses most counts."""
 _LIMIT: Mapping[str, How] = {"limit": min, "in_force": min}
 _SUMMED_USE = _fields({**_LIMIT, "used_1s": add, "used_10s": add})
-"""Where the subscription that uses most counts, it need not be the same one: the sum is the most it can be."""
+"""Where the subscription that uses most counts, the sum is the most that it can be."""
 _MOST_USED = _fields({**_LIMIT, "used_1s": max, "used_10s": max})
 _OWN_LIMIT = _each(lambda one, other: one if isinstance(one, str) else one + other)
 """Each worker has one of its own."""
@@ -155,6 +160,17 @@ _TLS = _fields({"successful": min, "renewals": max})
 """All workers read the same files."""
 _CALLS = _fields({"sampled": add, "sampled_ns": add, "longest_ns": max})
 _ROLLOUT = _fields({"asked": add, "would": add, "did": add})
+_BUDGETS = _fields(
+    {
+        "up": min,
+        "age_seconds": _longest,
+        "lost_seconds": max,
+        "calls": add,
+        "errors": add,
+        "members": max,
+        "limits": max,
+    }
+)
 _SNAPSHOT: Mapping[str, How] = {
     "counters": _each(add),
     "gauges": _fields(GAUGES),
@@ -173,6 +189,7 @@ _SNAPSHOT: Mapping[str, How] = {
     "rollouts": _rows(itemgetter("policy", "level", "name", "broker", "mode"), _ROLLOUT),
     "plugin_metrics": _rows(itemgetter("name"), _metric),
     "log_lines_left_out": add,
+    "budgets": _BUDGETS,
 }
 _NAMED = ("topics", "principals", "clients")
 _NOTHING: Mapping[str, Any] = {"producers": 0, "consumers": {}, "use": {}, "utilization": {}, "held": 0}
@@ -207,6 +224,8 @@ def what_it_counted(snapshot: Snapshot, before: Snapshot | None = None) -> Snaps
         "held": [],
         "plugin_metrics": [each for each in snapshot["plugin_metrics"] if each["kind"] == "counter"],
     }
+    if "budgets" in snapshot:
+        kept["budgets"] = {name: snapshot["budgets"][name] for name in ("calls", "errors")}
     if before is None:
         return kept
     both: Snapshot = _two(before, kept)

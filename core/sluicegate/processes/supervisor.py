@@ -167,13 +167,17 @@ class Supervisor:
 
     def snapshots(self) -> list[Mapping[str, Any]]:
         """What the workers of each broker reported last, as one snapshot."""
-        return merged([worker.snapshot for worker in self.workers if worker.snapshot is not None])
+        now = [worker.snapshot for worker in self.workers if worker.snapshot is not None]
+        served = {snapshot["broker"] for snapshot in now}
+        before = [worker.counted_before for worker in self.workers if worker.broker in served]
+        return merged([*now, *(totals for totals in before if totals is not None)])
 
     def status(self) -> dict[str, Any]:
         """The supervisor's own state, as JSON."""
         return {
             "workers": {
                 worker.name: {
+                    **({} if worker.index is None else worker.labels),
                     "up": worker.ready,
                     "restarts": worker.restarts,
                     "pid": worker.pid,

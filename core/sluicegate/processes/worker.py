@@ -58,6 +58,8 @@ class Worker:
     :param announcer: reports which listeners are open.
     :param accepting: whether clients are accepted from the start on; otherwise from `accept` on.
     :param holder: leases what limits it shares with others; None if it has them for itself.
+    :param siblings: how many other workers serve the broker.
+    :param tell: tells these something, by `hear`: a kind and JSON.
     """
 
     def __init__(
@@ -76,9 +78,14 @@ class Worker:
         announcer: Announcer | None = None,
         accepting: bool = True,
         holder: Holder | None = None,
+        siblings: int = 0,
+        tell: Callable[[str, Mapping[str, Any]], None] = lambda kind, content: None,
     ) -> None:
         self.config = config
         self._holder = holder
+        self.siblings = siblings
+        """How many other workers serve the broker."""
+        self._tell = tell
         self._host = EngineHost(
             config,
             plugins,
@@ -160,6 +167,18 @@ class Worker:
     def learn(self, key: str, value: str) -> None:
         """Take over a fact that another worker of the broker remembered."""
         self._host.facts.learn(key, value)
+
+    def tell_siblings(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Tell the other workers of the broker something small, which may be lost."""
+        self._tell(kind, content)
+
+    async def hear(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Another worker of the broker tells the front something."""
+
+        async def heard() -> None:
+            self._front.heard(kind, content)
+
+        await self._housekeeping.guarded("heard", heard)
 
     def _apply(self, call: Callable[[], None]) -> None:
         """Run a call on the event loop; for any thread. Has no effect once the loop has ended."""

@@ -19,11 +19,13 @@ import select
 import socket
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import uvloop
 
 from sluicegate.config.models import BrokerConfig, GatewayConfig
+from sluicegate.leasing.holder import Holder
 from sluicegate.leasing.joining import holder_of
 from sluicegate.model import version_text
 from sluicegate.net.limits import raise_descriptor_limit
@@ -31,12 +33,13 @@ from sluicegate.net.listening import handover
 from sluicegate.net.listening.held_listeners import Announcer
 from sluicegate.net.listening.latch import Latch, Term
 from sluicegate.net.listening.sockets import Inherited
-from sluicegate.processes import collecting, messages
+from sluicegate.processes import budget_line, collecting, messages
+from sluicegate.processes.budget_line import OF_WORKERS, store_of
 from sluicegate.processes.liveness import LOOKS, show_stack_when_asked
 from sluicegate.processes.worker import Worker
 from sluicegate.runtime import logs
 from sluicegate.runtime.log_sink import LogSink
-from sluicegate.runtime.plugins import PluginError, load_plugins
+from sluicegate.runtime.plugins import PluginError, Plugins, load_plugins
 from sluicegate.runtime.unraisable import log_unraisable
 
 log = logging.getLogger("sluicegate.processes.worker_main")  # as a program its own name is __main__
@@ -55,9 +58,11 @@ class WorkerMain:
 
     def __init__(self, start: Mapping[str, Any], writer: asyncio.StreamWriter, announcer: Announcer) -> None:
         self._writer = writer
+        self._started = asyncio.Event()
         self._drained = asyncio.Event()
         self._draining: asyncio.Task[None] | None = None
         self._is_alone = False
+        index, siblings = start.get("worker", 0), start.get("workers", 1)
         plugins = load_plugins(start["config"]["plugins"])
         brokers = {
             data["name"]: plugins.drivers[data["system"]].config_model.model_validate(data)
@@ -73,32 +78,43 @@ class WorkerMain:
             repeat_window_ms=config.log.repeat_window,
             silenced=plugins.drivers[broker.system].client_loggers,
             broker=broker.name,
+            **({} if siblings == 1 else {"worker": index}),
         )
-        announcer.sharing = start.get("workers", 1) > 1
+        announcer.sharing = siblings > 1
+        send = partial(messages.send, writer)
+        self._budgets = store_of(start, send)
         self._term = Term(*map(Latch, start["term"]))
         self._drain_s: float = start["drain_s"]
         self._orphan_s = config.orphan_timeout / 1000
         self._beat_s = config.worker_timeout / 1000 / LOOKS
         self._handovers = handover.directory(config.state_dir)
-        self._log_sink = LogSink(config, broker, plugins, compacting=False)
-        holder = None
-        if config.budgets is not None:
-            holder = holder_of(config.budgets, broker.name, plugins.open_budgets, self._policy_version)
+        self._log_sink = LogSink(config, broker, plugins, compacting=False, worker=index)
         self._worker: Worker = Worker(
             broker,
             plugins,
             messages.policies_from_json(start["policies"]),
             self._log_sink.sink,
             facts=start["facts"],
-            keep_fact=lambda key, value: messages.send(writer, "fact", key=key, value=value),
+            keep_fact=lambda key, value: send("fact", key=key, value=value),
             on_tick=self._report,
             log_stats=self._log_sink.stats,
             slow_ms=config.log.slow_plugin_call,
             inherited=_inherited(start["listeners"]),
             announcer=announcer,
             accepting=False,
-            holder=holder,
+            holder=self._holder(config, plugins, broker.name, index),
+            siblings=siblings - 1,
+            tell=self._tell_siblings,
         )
+
+    def _holder(self, config: GatewayConfig, plugins: Plugins, broker: str, index: int) -> Holder | None:
+        """What leases the worker's limits; None if nobody else has them."""
+        line = self._budgets
+        if line is not None:
+            return holder_of(OF_WORKERS, broker, lambda settings, holder: line, self._policy_version, index)
+        if config.budgets is None:
+            return None
+        return holder_of(config.budgets, broker, plugins.open_budgets, self._policy_version, index)
 
     async def run(self, reader: asyncio.StreamReader) -> None:
         """Serve until the supervisor, the next gateway or a signal ends it.
@@ -108,6 +124,8 @@ class WorkerMain:
         loop = asyncio.get_running_loop()
         offering: handover.HandoverServer | None = None
         self._beat()
+        # From the start on: budgets are asked for while it begins to serve.
+        listening = loop.create_task(self._listen(reader))
         try:
             await self._worker.start()
             offering = self._begin_offering()
@@ -117,10 +135,10 @@ class WorkerMain:
             collecting.begin()
             self._term.ends.when_set(self._drain)
             self._term.begins.when_set(self._accept)
-            listening = loop.create_task(self._listen(reader))
+            self._started.set()
             await self._drained.wait()
-            listening.cancel()
         finally:
+            listening.cancel()
             if offering is not None:
                 offering.close()
             await self._worker.stop()
@@ -145,6 +163,10 @@ class WorkerMain:
         """Whether the supervisor hangs, and nothing more is to be kept for it."""
         return self._writer.transport.get_write_buffer_size() > _UNREAD_LIMIT
 
+    def _tell_siblings(self, kind: str, content: Mapping[str, Any]) -> None:
+        if not self._is_unread:
+            messages.send(self._writer, "told", of=kind, content=content)
+
     def _report(self) -> None:
         left_out = logs.tell_left_out()
         if self._is_unread:
@@ -155,20 +177,33 @@ class WorkerMain:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
             while (message := await messages.receive(reader)) is not None:
-                if message["kind"] == "policies":
-                    # Those of 10,000 topics take 50 ms to read, for which clients need not wait.
-                    policies = await asyncio.to_thread(messages.policies_from_json, message["policies"])
-                    self._worker.replace(policies)
-                elif message["kind"] == "fact":
-                    self._worker.learn(message["key"], message["value"])
-                elif message["kind"] == "renew_tls":
-                    self._worker.renew_tls()
-                elif message["kind"] == "drain":
-                    self._drain(message["deadline_s"])
+                if self._budgets is not None and message["kind"] == budget_line.KIND:
+                    self._budgets.hear(message)
+                    continue
+                await self._started.wait()
+                await self._obey(message)
         except messages.BrokenMessageError as error:
             log.error("supervisor sent something that is no message: %s", error)
+        if self._budgets is not None:
+            self._budgets.lost()
+        await self._started.wait()
         if self._draining is None:
             self._go_on_alone()
+
+    async def _obey(self, message: Mapping[str, Any]) -> None:
+        match message["kind"]:
+            case "policies":
+                # Those of 10,000 topics take 50 ms to read, for which clients need not wait.
+                policies = await asyncio.to_thread(messages.policies_from_json, message["policies"])
+                self._worker.replace(policies)
+            case "fact":
+                self._worker.learn(message["key"], message["value"])
+            case "told":
+                await self._worker.hear(message["of"], message["content"])
+            case "renew_tls":
+                self._worker.renew_tls()
+            case "drain":
+                self._drain(message["deadline_s"])
 
     def _go_on_alone(self) -> None:
         if not self._term.begins.is_set:

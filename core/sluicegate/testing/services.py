@@ -46,6 +46,10 @@ class ManualServices:
         """Background work that a test awaits, or closes."""
         self.kept: dict[str, str] = {}
         """What `remember` keeps."""
+        self.siblings = 0
+        """Other workers of the broker."""
+        self.told: list[tuple[str, Mapping[str, Any]]] = []
+        """Kind and content of what siblings are told."""
 
     @property
     def gates(self) -> GateCache:
@@ -87,3 +91,7 @@ class ManualServices:
     def recall(self, prefix: str) -> Mapping[str, str]:
         """The facts kept under a prefix."""
         return {key: value for key, value in self.kept.items() if key.startswith(prefix)}
+
+    def tell_siblings(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Note what siblings are told."""
+        self.told.append((kind, content))

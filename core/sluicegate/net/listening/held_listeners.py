@@ -7,12 +7,18 @@ import select
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from itertools import count
+from threading import Lock
+from time import monotonic
+from typing import Any, Final
 
 from sluicegate.net.listening import descriptors
 from sluicegate.net.listening.sockets import bind
 
 log = logging.getLogger(__name__)
+
+_ANSWER_S: Final = 5.0
+"""How long a worker waits for a socket. A supervisor answers at once, unless it hangs."""
 
 
 class HeldListeners:
@@ -76,21 +82,21 @@ class HeldListeners:
         """Give a worker the socket of an address: a sibling's, or a new one."""
         if self._channel is None:
             return
-        name, host, port = message["wanted"], message["host"], message["port"]
+        name, host, port, number = (message[key] for key in ("wanted", "host", "port", "number"))
         try:
             bound = self._sibling_socket(name, host, port) or bind(
                 name, host, port, socket.AddressFamily(message["family"])
             )
         except OSError as error:
             with suppress(OSError):
-                descriptors.send(self._channel, {"errno": error.errno})
+                descriptors.send(self._channel, {"number": number, "errno": error.errno})
             return
         # Before the worker announces it: a sibling may ask meanwhile.
         if (known := self.sockets.pop(name, None)) is not None:
             known.close()
         self.sockets[name] = bound
         with suppress(OSError):
-            descriptors.send(self._channel, {"listener": name}, [bound])
+            descriptors.send(self._channel, {"number": number}, [bound])
 
     def _sibling_socket(self, name: str, host: str, port: int) -> socket.socket | None:
         for sibling in self.siblings:
@@ -112,29 +118,45 @@ class Announcer:
         channel.setblocking(False)
         self._channel = channel
         self.sharing = sharing
+        self._numbers = count(1)
+        self._asking = Lock()
 
     def shared(self, name: str, host: str, port: int, family: socket.AddressFamily) -> socket.socket | None:
         """The socket that all workers of the broker listen on; for any thread.
 
         :param host: an address, not a host's name.
-        :return: None if there is no supervisor to ask.
+        :return: None if there is no supervisor to ask, or none that answers.
         :raises OSError: if the address is not available.
         """
-        wanted = {"wanted": name, "host": host, "port": port, "family": int(family)}
-        try:
-            descriptors.send(self._channel, wanted)
-            # The supervisor answers at once, and in order.
-            select.select([self._channel], [], [])
-            heard = descriptors.receive(self._channel)
-        except OSError:
+        with self._asking:
+            number = next(self._numbers)
+            wanted = {"wanted": name, "host": host, "port": port, "family": int(family), "number": number}
+            try:
+                descriptors.send(self._channel, wanted)
+                answer = self._answer(number)
+            except (OSError, ValueError):
+                return None
+        if answer is None:
             return None
-        if heard is None:
-            return None
-        answer, opened = heard
-        if not opened:
-            code = answer["errno"] or 0
+        code, bound = answer
+        if bound is None:
             raise OSError(code, os.strerror(code))
-        return socket.socket(fileno=opened[0])
+        return bound
+
+    def _answer(self, number: int) -> tuple[int, socket.socket | None] | None:
+        """The answer to a request: an error's number, or a socket; None if none comes."""
+        until_s = monotonic() + _ANSWER_S
+        while select.select([self._channel], [], [], max(0.0, until_s - monotonic()))[0]:
+            heard = descriptors.receive(self._channel)
+            if heard is None:
+                return None
+            message, opened = heard
+            sockets = [socket.socket(fileno=descriptor) for descriptor in opened]
+            if message["number"] == number:
+                return message.get("errno") or 0, sockets[0] if sockets else None
+            for late in sockets:  # of a request that waited no longer
+                late.close()
+        return None
 
     def opened(self, name: str, bound: socket.socket) -> None:
         """A listener is open."""

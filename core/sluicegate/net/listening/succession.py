@@ -81,12 +81,14 @@ class Succession:
         return {broker: self._for(broker) + self._dup_activated() for broker in brokers}
 
     def _for(self, broker: str) -> list[tuple[str, socket]]:
-        return [
-            (name, duplicate(bound))
+        # Workers of one broker that have lost their supervisor hand over the same sockets.
+        different = {
+            (name, bound.getsockname()): bound
             for one in self._before
             for owner, name, bound in one.sockets
             if owner == broker
-        ]
+        }
+        return [(name, duplicate(bound)) for (name, _), bound in different.items()]
 
     def _dup_activated(self) -> list[tuple[str, socket]]:
         return [(f"systemd-{index}", duplicate(bound)) for index, bound in enumerate(self._activated)]
