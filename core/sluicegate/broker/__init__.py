@@ -4,6 +4,7 @@ A session is sans-IO: it takes bytes and the time, and returns commands. The gat
 timers and back-pressure, and executes the commands in order.
 """
 
+from sluicegate.broker.affinity import Wait
 from sluicegate.broker.base_driver import BaseDriver, BrokerContext
 from sluicegate.broker.base_front import BaseFront
 from sluicegate.broker.base_session import BaseSession
@@ -63,6 +64,7 @@ __all__ = [
     "ToClient",
     "ToUpstream",
     "UNIQUE_FACT",
+    "Wait",
     "WakeAt",
     "WebServices",
     "WebSite",

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sluicegate.broker.affinity import Wait
 from sluicegate.broker.base_session import BaseSession
 from sluicegate.broker.commands import Listener
 from sluicegate.broker.interface import Interface
@@ -42,6 +43,21 @@ class BaseFront(Interface, ABC):
 
         :param peer: the client's address, `host:port`.
         """
+
+    def affinity(self, listener: Listener, host: str, first: bytes) -> bytes | Wait | None:
+        """What connections of one client have in common, where a broker has several workers.
+
+        Connections with the same key are served by the same worker, so that sessions of one client may share
+        state. By default a connection is whole in itself, and the worker with fewest connections serves it.
+
+        :param listener: where the client connected.
+        :param host: the client's address, without its port.
+        :param first: what the client sent first, as far as it was asked for; nothing at the first call.
+        :return: the key; None if any worker will do; `Wait` for more of the first bytes, which works only
+            where clients speak first, and in plain text. Whoever does not send them within `login_timeout` is
+            closed.
+        """
+        return None
 
     def heard(self, kind: str, content: Mapping[str, Any]) -> None:
         """Another worker of the broker tells something, by `Services.tell_siblings`."""

@@ -48,6 +48,10 @@ class ConnectionEvent(CountedEvent):
         "descriptors_used_up",
         "Clients turned away because file descriptors were used up.",
     )
+    NOT_PASSED = (
+        "connections_not_passed",
+        "Clients closed because the worker that serves their other connections takes none now.",
+    )
     DIAL_FAILED = "upstream_dials_failed", "Broker addresses that did not answer."
     UPSTREAM_CLOSED = "upstream_closed", "Connections that the broker closed first."
     SESSION_FAULT = "session_faults", "Clients closed because of a bug in a broker plugin."

@@ -46,6 +46,8 @@ class Limits:
     address_share: float = 1.0
     """Share of the places that clients of one address may take."""
     principal_share: float = 1.0
+    connections_of_all: int = 0
+    """The most clients of all workers of a broker together; 0 if only each process has its bound."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "Limits":
@@ -62,4 +64,5 @@ class Limits:
             login_ns=config.login_timeout * _MS,
             address_share=config.address_share,
             principal_share=config.principal_share,
+            connections_of_all=config.max_connections,
         )

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from sluicegate.broker import Listener
-from sluicegate.net.connections import Connections
-from sluicegate.net.listening.acceptor import Acceptor
+from sluicegate.net.listening.acceptor import Acceptor, Clients
 from sluicegate.net.listening.held_listeners import Announcer
 from sluicegate.net.listening.sockets import Inherited
 
@@ -37,7 +36,7 @@ class Listeners:
         self._is_accepting = accepting
         self._is_closed = False
 
-    async def open(self, listener: Listener, connections: Connections) -> None:
+    async def open(self, listener: Listener, connections: Clients) -> None:
         """Open a listener; one of the same name gets the new upstream, or moves to its new address.
 
         After `close` it opens none.
@@ -72,7 +71,7 @@ class Listeners:
         for acceptor in self._acceptors.values():
             acceptor.resume()
 
-    async def retry(self, connections: Connections) -> None:
+    async def retry(self, connections: Clients) -> None:
         """Open the listeners whose address was not available, as far as it is now.
 
         :param connections: takes the clients.
