@@ -1,6 +1,7 @@
 """A broker plugin for tests: lines of text, whose first word is a command for the session."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -104,6 +105,7 @@ class UploadSession(RawSession):
 class LineSession(BaseSession):
     """`hold MS`, `pause MS`, `ask WHAT`, `answer`, `bye`, `raise`, `publish TOPIC SIZE`; else: forwarded.
 
+    `tell WORD` tells other workers, `heard` says what they told.
     Where the listener names no broker, `dial PORT...` says it.
     """
 
@@ -157,6 +159,11 @@ class LineSession(BaseSession):
                 return [Dial(tuple(("127.0.0.1", int(port)) for port in ports))]
             case [b"answer"]:
                 return [ToClient(b"one "), ToClient(b"two\n")]
+            case [b"tell", word]:
+                self.front.services.tell_siblings("word", {"word": word.decode()})
+                return [ToClient(b"told\n")]
+            case [b"heard"]:
+                return [ToClient(json.dumps(self.front.words).encode() + b"\n")]
             case [b"publish", topic, size]:
                 return self._publish(line, topic.decode(), int(size), now_ns)
         return self._last(line)
@@ -243,6 +250,10 @@ class EchoFront(BaseFront):
         self.ticks = 0
         self.bulk: list[BulkSession] = []
         self.uploads: list[UploadSession] = []
+        self.words: list[str] = []
+
+    def heard(self, kind: str, content: Mapping[str, Any]) -> None:
+        self.words.append(content[kind])
 
     async def start(self, services: Services) -> None:
         self.services = services

@@ -26,6 +26,7 @@ brokers:
     listen: {{port: {port}}}
     max_hold: 5s
     greeting: "{greeting}"
+    workers: {workers}
 plugins: [{plugins}]
 state_dir: {state}
 admin: {{port: 0}}
@@ -56,6 +57,7 @@ class Gateway:
         self.path = directory / "gateway.yaml"
         self.more = ""
         """Further keys of the file."""
+        self.workers: int | str = 1
         self.plugins = "tests.gateway.echo_plugin"
         self.environ: dict[str, str] = {}
         self.admin = ""
@@ -71,6 +73,7 @@ class Gateway:
             state=self.directory,
             size=size,
             greeting=greeting,
+            workers=self.workers,
         )
         self.path.write_text(text + self.more)
 
@@ -113,9 +116,12 @@ class Gateway:
             with error:
                 return error.code, error.read().decode()
 
-    def worker(self) -> psutil.Process | None:
+    def all_workers(self) -> list[psutil.Process]:
         children = psutil.Process(self.process.pid).children()
-        return next((child for child in children if _is_worker(child)), None)
+        return [child for child in children if _is_worker(child)]
+
+    def worker(self) -> psutil.Process | None:
+        return next(iter(self.all_workers()), None)
 
     def refused(self, size: int) -> bool:
         """Whether a message of this size is refused."""

@@ -1,0 +1,203 @@
+"""Several worker processes of one broker behave as one, and fail alone."""
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import orjson
+import psutil
+import pytest
+from tests.gateway.lab import closed_port
+from tests.gateway.running import Gateway, echoing
+from tests.gateway.test_take_over import knocking
+from tests.waiting import LONG_S, until
+
+from sluicegate.decisions.reading import read_decisions
+from sluicegate.net.listening.handover import directory
+
+Start = Callable[[int], Gateway]
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[int]:
+    """The port of a broker that echoes."""
+    with echoing() as port:
+        yield port
+
+
+@pytest.fixture
+def start(upstream: int, tmp_path: Path) -> Iterator[Start]:
+    """Starts gateways, one after the other, with so many workers each."""
+    port, gateways = closed_port(), list[Gateway]()
+
+    def begin(workers: int) -> Gateway:
+        gateway = Gateway(tmp_path, upstream, port)
+        gateway.errors = tmp_path / f"errors-{len(gateways)}.txt"
+        gateway.workers = workers
+        gateway.write("100")
+        gateways.append(gateway)
+        gateway.start(*(["--take-over"] if len(gateways) > 1 else []))
+        assert gateway.ready.startswith(f"sluicegate ready: b1 on 127.0.0.1:{port};")
+        return gateway
+
+    yield begin
+    for gateway in gateways:
+        gateway.stop()
+
+
+class Clients:
+    """Connected clients, and which worker serves each."""
+
+    def __init__(self, gateway: Gateway, stack: ExitStack) -> None:
+        self._gateway = gateway
+        self._stack = stack
+        self.by_worker: dict[int, list[socket.socket]] = {each.pid: [] for each in gateway.all_workers()}
+
+    def connect(self) -> int:
+        """Connect a client, and return the process that serves it."""
+        client = socket.create_connection(("127.0.0.1", self._gateway.port), timeout=LONG_S)
+        self._stack.enter_context(client)
+        assert says(client)
+        pid = server_of(client, self.by_worker)
+        self.by_worker[pid].append(client)
+        return pid
+
+
+def says(client: socket.socket) -> bool:
+    """Whether a client is served."""
+    client.sendall(b"here\n")
+    return client.recv(100) == b"here\n"
+
+
+def server_of(client: socket.socket, pids: dict[int, list[socket.socket]]) -> int:
+    port = client.getsockname()[1]
+    (found,) = (
+        pid
+        for pid in pids
+        if any(each.raddr and each.raddr.port == port for each in psutil.Process(pid).net_connections("tcp"))
+    )
+    return found
+
+
+@contextmanager
+def clients_of_both(gateway: Gateway, each: int = 3) -> Iterator[Clients]:
+    """Clients that are spread evenly over two workers."""
+    with ExitStack() as stack:
+        clients = Clients(gateway, stack)
+        for _ in range(2 * each):
+            clients.connect()
+        assert [len(served) for served in clients.by_worker.values()] == [each, each]
+        yield clients
+
+
+def metrics(gateway: Gateway, name: str) -> dict[str, float]:
+    lines = (line.rpartition(" ") for line in gateway.get("/metrics")[1].splitlines())
+    return {labels: float(value) for labels, _, value in lines if labels.partition("{")[0] == name}
+
+
+def test_two_workers_are_one_broker_for_all_who_look(start: Start) -> None:
+    gateway = start(2)
+    with clients_of_both(gateway) as clients:
+        for served in clients.by_worker.values():
+            served[0].sendall(b"publish t 101\n")
+            refusal = served[0].recv(200).decode()
+            assert refusal.startswith("refused")
+        reported = 'sluicegate_connections{broker="b1"}'
+        until(lambda: metrics(gateway, "sluicegate_connections") == {reported: 6})
+        name = "policy_violation_total"
+        until(lambda: sum(metrics(gateway, name).values()) == 2)
+        assert metrics(gateway, "sluicegate_worker_up") == {
+            f'sluicegate_worker_up{{broker="b1",worker="{index}"}}': 1 for index in range(2)
+        }
+        status, body = gateway.get("/readyz?broker=b1")
+        assert (status, body) == (200, "ok\n")
+    assert "worker=1" in gateway.errors.read_text()
+    gateway.process.terminate()
+    assert gateway.process.wait(LONG_S) == 0
+    rows = read_decisions(gateway.directory / "decisions").to_pylist()
+    assert {row["worker"] for row in rows if row["action"] == "reject"} == {0, 1}
+    assert [left.name for left in directory(gateway.directory).iterdir()] == ["lock"]
+
+
+def test_a_worker_that_is_killed_takes_only_its_own_clients(start: Start) -> None:
+    gateway = start(2)
+    with clients_of_both(gateway) as clients, knocking(gateway.port) as knocked:
+        (victim, lost), (_, kept) = clients.by_worker.items()
+        name = "sluicegate_connections_opened_total"
+        until(lambda: sum(metrics(gateway, name).values()) >= 6)
+        before = sum(metrics(gateway, name).values())
+        os.kill(victim, signal.SIGKILL)
+        assert all(client.recv(10) == b"" for client in lost)
+        assert all(says(client) for client in kept)
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S) as client:
+            assert says(client)
+        until(lambda: gateway.get("/readyz")[0] == 200 and len(gateway.all_workers()) == 2)
+        assert all(says(client) for client in kept)
+        assert sum(metrics(gateway, name).values()) >= before
+    assert knocked.refused == []
+
+
+def test_clients_of_a_stopped_worker_wait_and_new_ones_go_to_the_other(start: Start) -> None:
+    gateway = start(2)
+    with clients_of_both(gateway) as clients:
+        (stopped, waiting), (other, _) = clients.by_worker.items()
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            # Until it has given no sign for a while, it may still be chosen.
+            until(lambda: served_soon(gateway.port))
+            assert {clients.connect() for _ in range(4)} == {other}
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        assert all(says(client) for client in waiting)
+
+
+def served_soon(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port), timeout=0.2) as client:
+        try:
+            return says(client)
+        except TimeoutError:
+            return False
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (1, 2), (2, 1)])
+def test_a_gateway_takes_over_whatever_its_number_of_workers(start: Start, before: int, after: int) -> None:
+    gateway = start(before)
+    with knocking(gateway.port) as knocked:
+        assert len(gateway.all_workers()) == before
+        successor = start(after)
+        assert gateway.process.wait(LONG_S) == 0
+        assert len(successor.all_workers()) == after
+        assert successor.refused(101)
+    assert knocked.refused == []
+
+
+def test_workers_without_a_supervisor_go_on_until_the_next_gateway(start: Start) -> None:
+    gateway = start(2)
+    with clients_of_both(gateway) as clients, knocking(gateway.port) as knocked:
+        orphans = gateway.all_workers()
+        gateway.process.kill()
+        gateway.process.wait()
+        assert all(says(client) for served in clients.by_worker.values() for client in served)
+        successor = start(2)
+        psutil.wait_procs(orphans, LONG_S)
+        assert not any(orphan.is_running() for orphan in orphans)
+        assert successor.refused(101)
+    assert knocked.refused == []
+
+
+def test_what_one_worker_tells_reaches_the_others(start: Start) -> None:
+    gateway = start(2)
+    with clients_of_both(gateway) as clients:
+        (_, first), (_, second) = clients.by_worker.items()
+        first[0].sendall(b"tell news\n")
+        assert first[0].recv(10) == b"told\n"
+
+        def has_heard() -> bool:
+            second[0].sendall(b"heard\n")
+            answer: list[str] = orjson.loads(second[0].recv(100))
+            return answer == ["news"]
+
+        until(has_heard)
