@@ -238,7 +238,9 @@ class Siblings:
             name, host, port, upstream = message["listener"]
             listener = Listener(name, host, port, tuple(map(_address, upstream)))
             for descriptor in opened:
-                self._serve(socket.socket(fileno=descriptor), message["peer"], listener)
+                client = socket.socket(fileno=descriptor)
+                client.setblocking(False)
+                self._serve(client, message["peer"], listener)
             if not opened:
                 self.descriptors_used_up(OSError("the kernel kept the client"))
 
