@@ -50,6 +50,7 @@ class Bench:
         self._spawned: list[asyncio.Task[None]] = []
         self.broker_tls = None
         self.broker_tls_renewals = 0
+        self.siblings = 0
         self.tls_for = context_for_broker
         self.wall_clock = WallClock()
         self.budget = Budget(64 * 1024 * 1024)
@@ -99,6 +100,9 @@ class Bench:
 
     def remember(self, key: str, value: str) -> None:
         """Nothing is kept."""
+
+    def tell_siblings(self, kind: str, content: Mapping[str, Any]) -> None:
+        """There are none."""
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """Nothing was kept."""

@@ -25,6 +25,7 @@ class Services:
         self.budget = Budget(2**31)
         self.broker_tls = None
         self.broker_tls_renewals = 0
+        self.siblings = 0
         self.tls_for = context_for_broker
 
     def wall_ms(self, now_ns: int) -> int:
@@ -43,6 +44,9 @@ class Services:
 
     def remember(self, key: str, value: str) -> None:
         """Nothing is kept."""
+
+    def tell_siblings(self, kind: str, content: Mapping[str, Any]) -> None:
+        """There are none."""
 
     def recall(self, prefix: str) -> Mapping[str, str]:
         """Nothing was kept."""

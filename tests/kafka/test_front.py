@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from tests.kafka.session.wire import SECOND, Bench
@@ -142,3 +144,34 @@ async def test_concurrent_questions_share_one_request_to_the_broker(monkeypatch:
     await front.answer(ListGroups())
     assert asked == 2
     await front.stop()
+
+
+async def test_workers_tell_each_other_of_nodes_and_records() -> None:
+    told: list[tuple[str, Mapping[str, Any]]] = []
+    one, other = Keeping(), Keeping()
+    one.siblings = other.siblings = 1
+    one.tell_siblings = other.tell_siblings = lambda kind, content: told.append((kind, content))  # type: ignore[method-assign]
+    speaking, hearing = await one.front(), await other.front()
+    speaking._nodes.named({70_000: ("b", 9093)})
+    learned = speaking._started.learned, hearing._started.learned
+    learned[0].arrivals.note(("t", 0), 0, 1, 1_000, 1_001, 60_000)
+    await one.settled()
+    assert [kind for kind, _ in told] == ["node", "arrivals"]
+    for kind, content in told:
+        hearing.heard(kind, content)
+    await other.settled()
+    assert len(told) == 2, "what is heard is not told again"
+    assert hearing._nodes.number(70_000) == speaking._nodes.number(70_000)
+    assert learned[1].arrivals.covers(("t", 0), 1)
+    await speaking.stop()
+    await hearing.stop()
+
+
+@pytest.mark.parametrize(("tls", "keys"), [({}, 2), ({"client": {"cert": "c", "key": "k"}}, 1)])
+def test_connections_of_one_client_have_one_key(tls: dict[str, object], keys: int) -> None:
+    front = KafkaFront(KafkaConfig.model_validate(ENTRY | {"tls": tls}))
+    listener = Listener("bootstrap", "", 0, ())
+    first = bytes.fromhex("0000000d 0003 0000 00000001 0001")
+    found = {front.affinity(listener, "h", first + client_id) for client_id in (b"a", b"b", b"a")}
+    assert len(found) == keys
+    assert front.affinity(listener, "h", first + b"a") != front.affinity(listener, "g", first + b"a")

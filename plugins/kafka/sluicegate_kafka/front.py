@@ -5,23 +5,27 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from sluicegate.broker import UNIQUE_FACT, BaseFront, Listener, Services
+from sluicegate.broker import UNIQUE_FACT, BaseFront, Listener, Services, Wait
 from sluicegate.pacing.asked_once import AskedOnce
 from sluicegate_kafka.cluster.nodes import NODE, Nodes
 from sluicegate_kafka.cluster.upstream import BackingOffError, Upstream
+from sluicegate_kafka.codec.frames import client_id_of
 from sluicegate_kafka.config import KafkaConfig
 from sluicegate_kafka.events import KafkaEvent
 from sluicegate_kafka.session.producing.unpacking import Unpacking
 from sluicegate_kafka.session.session import KafkaSession
 from sluicegate_kafka.session.shared.listing import ListGroups
 from sluicegate_kafka.session.shared.shared import Shared
+from sluicegate_kafka.session.shared.told_arrivals import BATCH_S, KIND, ToldArrivals, heard
 
 log = logging.getLogger("sluicegate.kafka")
 """Under the gateway's own logger, which alone has a handler."""
 
 _ADDRESS = "node."
 """Prefix of the facts that keep the address of each node; numbers of ports are kept as `UNIQUE_FACT`."""
+_NODE_SEEN = "node"
 _IDLE_SWEEP_TICKS = 10
 _CONNECTIONS_PER_SLICE = 200
 _API_VERSIONS = bytes.fromhex("00000014 0012 0000 00000000 000a") + b"sluicegate"
@@ -51,6 +55,12 @@ class KafkaFront(BaseFront):
         self._services = services
         self._upstream.tls_for = services.tls_for
         self._shared = Shared(self._config, services, self._nodes)
+        if services.siblings:
+            told = ToldArrivals(
+                self._shared.learned.arrivals,
+                lambda: services.spawn(_flush(told)),
+                services.tell_siblings,
+            )
         self._nodes.on_change = self._open
         await services.listen(self._bootstrap())
         addresses: dict[int, tuple[str, int]] = {}
@@ -99,6 +109,9 @@ class KafkaFront(BaseFront):
         self._services.remember(f"{_ADDRESS}{node_id}", f"{host}:{port}")
         if (number := self._nodes.number(node_id)) != node_id:
             self._services.remember(f"{UNIQUE_FACT}{number}", f"{NODE}{node_id}")
+        if self._services.siblings and not self._nodes.is_heard:
+            told = {"node": node_id, "host": host, "port": port, "number": number}
+            self._services.tell_siblings(_NODE_SEEN, told)
         self._services.spawn(self._services.listen(listener))
 
     def _close_gone(self, services: Services, now_ns: int) -> None:
@@ -110,6 +123,21 @@ class KafkaFront(BaseFront):
             services.remember(f"{_ADDRESS}{node_id}", "")
             for number in numbers:
                 services.remember(f"{UNIQUE_FACT}{number}", "")
+
+    def affinity(self, listener: Listener, host: str, first: bytes) -> bytes | Wait | None:
+        """A client is its host and client id; with TLS its host alone, as its requests cannot be read yet."""
+        if self._config.tls.client is not None:
+            return host.encode()
+        found = client_id_of(first)
+        return Wait(found) if isinstance(found, int) else b"%b/%b" % (host.encode(), found)
+
+    def heard(self, kind: str, content: Mapping[str, Any]) -> None:
+        """A sibling has seen records arrive, or a node that is new."""
+        if kind == KIND and self._shared is not None:
+            now_ms = self._shared.wall_ms(time.monotonic_ns())
+            heard(self._shared.learned.arrivals, content["seen"], now_ms)
+        elif kind == _NODE_SEEN and self._services is not None:
+            self._nodes.heard(content["node"], (content["host"], content["port"]), content["number"])
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> KafkaSession:
         """A session for a new client connection."""
@@ -178,3 +206,8 @@ class KafkaFront(BaseFront):
         self._asked.cancel()
         self._inspectors.shutdown(wait=False, cancel_futures=True)
         await self._upstream.close()
+
+
+async def _flush(told: ToldArrivals) -> None:
+    await asyncio.sleep(BATCH_S)
+    told.flush()

@@ -1,5 +1,6 @@
 """Request and response headers, in every version that kio knows of the APIs that are read."""
 
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from tests.kafka.codec.entities import known_versions, request_schema, response_
 from sluicegate_kafka.codec.api_keys import READ, ApiKey
 from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.frames import (
+    client_id_of,
     is_flexible,
     parse_request_head,
     response_body_offset,
@@ -113,3 +115,20 @@ def test_a_header_stays_within_its_frame() -> None:
 def test_a_garbled_response_header() -> None:
     with pytest.raises(ProtocolError, match="no response header"):
         response_body_offset(ApiKey.PRODUCE, 12, b"\0\0\0\1")
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.PRODUCE, ApiKey.API_VERSIONS])
+@pytest.mark.parametrize("client_id", ["", "a", "x" * 2_000])
+def test_the_client_id_is_told_from_first_bytes(api_key: int, client_id: str) -> None:
+    written = client_id.encode()
+    first = struct.pack(">ihhih", 10 + len(written) + 1, api_key, 3, 1, len(written)) + written + b"\0"
+    seen = 0
+    while isinstance(found := client_id_of(first[:seen]), int):
+        assert found > seen
+        seen = found
+    assert found == written[:1_024]
+
+
+def test_headers_without_client_ids_name_none() -> None:
+    assert client_id_of(struct.pack(">ihhih", 12, ApiKey.PRODUCE, 3, 1, -1)) == b""
+    assert client_id_of(struct.pack(">ihhih", 12, 7, 0, 1, 5)) == b""

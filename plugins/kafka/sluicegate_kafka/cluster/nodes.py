@@ -57,6 +57,8 @@ class Nodes:
         """How often a node was new or had moved."""
         self.on_change: Callable[[int], None] = lambda node_id: None
         """Called for a node that is new or has moved; set by the front."""
+        self.is_heard = False
+        """Whether the change is one that a sibling told: telling it again would never end."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -91,6 +93,18 @@ class Nodes:
         """
         self._owners.update(owners)
         self.named(nodes)
+
+    def heard(self, node_id: int, address: Address, number: int) -> None:
+        """A sibling has seen a node. It gets the same port here, if it is new here and the port is free."""
+        if node_id in self._nodes:
+            return
+        if number != node_id:
+            self._owners.setdefault(number, node_id)
+        self.is_heard = True
+        try:
+            self.named({node_id: address})
+        finally:
+            self.is_heard = False
 
     def gone(self, now_ns: int, connected: Callable[[], Container[str]]) -> Iterator[tuple[int, list[int]]]:
         """Forget the nodes that are gone, and free their ports.

@@ -9,6 +9,11 @@ from sluicegate_kafka.codec.errors import ProtocolError
 from sluicegate_kafka.codec.primitives import MALFORMED, Cursor, skip_tags
 
 _HEAD = struct.Struct(">hhih")
+_LENGTH = 4
+_CONTROLLED_SHUTDOWN = 7
+"""Its version 0 alone has no client id in its header."""
+MOST_OF_CLIENT_ID = 1_024
+"""Bytes of a client id by which connections are told apart."""
 _pack_i32 = struct.Struct(">i").pack
 _FIRST_FLEXIBLE = {int(api_key): versions.first_flexible for api_key, versions in READ.items()}
 
@@ -63,6 +68,21 @@ def parse_request_head(frame: bytes, start: int = 0, end: int | None = None) -> 
     if at > end:
         raise ProtocolError(f"a request header of {at - start} bytes in a frame of {end - start}")
     return _head_of((api_key, version, correlation_id, client_id, at, start, end))
+
+
+def client_id_of(first: bytes) -> bytes | int:
+    """The client id in the first bytes of a connection, cut to MOST_OF_CLIENT_ID bytes.
+
+    :param first: what the client sent, with the length of its first request.
+    :return: empty if there is none; how many bytes it takes to tell, if these are too few.
+    """
+    if len(first) < _LENGTH + _HEAD.size:
+        return _LENGTH + _HEAD.size
+    api_key, version, _, size = _HEAD.unpack_from(first, _LENGTH)
+    if size <= 0 or (api_key, version) == (_CONTROLLED_SHUTDOWN, 0):
+        return b""
+    end = _LENGTH + _HEAD.size + min(size, MOST_OF_CLIENT_ID)
+    return first[_LENGTH + _HEAD.size : end] if len(first) >= end else end
 
 
 def _response_header_is_flexible(api_key: int, version: int) -> bool:

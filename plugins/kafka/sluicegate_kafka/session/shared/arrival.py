@@ -7,8 +7,9 @@ widened, records are delivered later, never earlier.
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sluicegate.engine.delivery_time import UNKNOWN
 
@@ -21,6 +22,10 @@ _MARKS_PER_DELAY = 1_024
 _SHORTEST_GRAIN_MS = 4
 _SIMILAR_MS = 1_000
 """Lower bounds that differ by less than this are one; far less than any sensible `max_timestamp_behind`."""
+
+
+Observation: TypeAlias = tuple[tuple[str, int], int, int, int, int, int]
+"""The parameters of `Arrivals.note`."""
 
 
 class Arrival(NamedTuple):
@@ -59,8 +64,11 @@ class _Partition:
         index = bisect_right(self.marks, offset, key=_end_of)
         return self.marks[index] if index < len(self.marks) else None
 
-    def note(self, start: int, end: int, asked_ms: int, now_ms: int, delay_ms: int) -> None:
-        """Add an observation; parameters as for `Arrivals.note`."""
+    def note(self, start: int, end: int, asked_ms: int, now_ms: int, delay_ms: int) -> int:
+        """Add an observation; parameters as for `Arrivals.note`.
+
+        :return: the offset up to which records were seen before.
+        """
         marks = self.marks
         known = marks[-1].end if marks else 0
         if start < known:
@@ -78,6 +86,7 @@ class _Partition:
         while len(marks) > 1 and marks[1].by_ms + delay_ms <= now_ms:
             first, second = marks[:2]
             marks[:2] = [_Mark(second.end, min(first.after_ms, second.after_ms), second.by_ms)]
+        return known
 
     def _add(self, mark: _Mark, delay_ms: int) -> None:
         """Append a mark, or widen the last one if they are nearly the same."""
@@ -95,9 +104,11 @@ class _Partition:
 class Arrivals:
     """When the records of all partitions with a delay arrived; bounded."""
 
-    __slots__ = ("_marks", "_partitions")
+    __slots__ = ("_marks", "_partitions", "on_new")
 
     def __init__(self) -> None:
+        self.on_new: Callable[[Observation], None] | None = None
+        """Called with what shows new records, for siblings; parameters as for `note`."""
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._marks = 0
 
@@ -116,11 +127,38 @@ class Arrivals:
         known = self._partitions.get(at)
         if known is None:
             known = self._partitions[at] = _Partition()
-        before = len(known.marks)
-        known.note(start, end, asked_ms, now_ms, delay_ms)
+        before, asked_before_ms = len(known.marks), known.asked_ms
+        end_before = known.marks[-1].end if before else 0
+        seen = known.note(start, end, asked_ms, now_ms, delay_ms)
         self._marks += len(known.marks) - before
+        if self.on_new is not None:
+            if seen < end_before or seen == start < end:  # that of a recreated topic says all by itself
+                self.on_new((at, start, end, asked_ms, now_ms, delay_ms))
+            else:
+                if seen < start:
+                    self.on_new((at, seen, start, asked_before_ms, now_ms, delay_ms))
+                if max(seen, start) < end:
+                    self.on_new((at, max(seen, start), end, asked_ms, now_ms, delay_ms))
         while self._marks > MAX_MARKS or len(self._partitions) > MAX_PARTITIONS:
             self.forget(next(iter(self._partitions)))
+
+    def hear(self, observation: Observation, now_ms: int) -> None:
+        """Add what a sibling saw, some time ago.
+
+        It counts as seen no earlier than what was seen here, so that times ascend.
+
+        :param now_ms: the wall clock, in ms.
+        """
+        at, start, end, asked_ms, by_ms, delay_ms = observation
+        known = self._partitions.get(at)
+        if known is not None:
+            last_ms = max(known.asked_ms, known.marks[-1].by_ms if known.marks else 0)
+            by_ms = max(by_ms, min(last_ms, now_ms))
+        told, self.on_new = self.on_new, None
+        try:
+            self.note(at, start, end, asked_ms, by_ms, delay_ms)
+        finally:
+            self.on_new = told
 
     def of(self, at: tuple[str, int], offset: int, now_ms: int) -> Arrival:
         """When an existing record arrived.
