@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sluicegate.broker import Listener
-from sluicegate.broker.broker_ports import BrokerPorts
+from sluicegate.broker.broker_ports import BrokerPorts, told
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 
@@ -114,3 +114,15 @@ def test_after_a_conflict_over_ports_each_broker_has_one_of_its_own() -> None:
     assert len(set(ports)) == 3
     assert [started().port_of(f"{name}:6650") for name in reversed(names)] == ports[::-1]
     assert ports[0] == one.port_of("b2:6650")
+
+
+def test_siblings_give_a_new_broker_the_same_port() -> None:
+    entry: dict[str, Any] = {"known_brokers": ["*"], "node_port_base": 17000}
+    one, other = brokers(**entry), brokers(**entry)
+    heard: list[Any] = []
+    one.on_new = lambda key, value, listener: heard.append((listener, other.heard(told(key, value))))
+    for url in ("b3:6650", "b2:6650"):
+        one.port_of(url)
+    assert [(each[0], each[1][2]) for each in heard] == [(each[0], each[0]) for each in heard]
+    assert other.port_of("b2:6650") == one.port_of("b2:6650")
+    assert other.heard(told("broker.0", "b9:6650")) is None, "its port is another broker's"

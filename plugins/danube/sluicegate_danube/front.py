@@ -5,9 +5,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from sluicegate.broker import Listener, Services
-from sluicegate.broker.broker_ports import FACT, Address, BrokerPorts
+from sluicegate.broker.broker_ports import FACT, Address, BrokerPorts, told
 from sluicegate.pacing.asked_once import AskedOnce
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
@@ -88,6 +89,16 @@ class DanubeFront(GrpcFront):
 
     def _open(self, key: str, value: str, listener: Listener) -> None:
         """A broker is new: remember its port for the next start, and listen for it."""
+        services = self._started.services
+        services.tell_siblings(FACT, told(key, value))
+        self._listen(key, value, listener)
+
+    def heard(self, kind: str, content: Mapping[str, Any]) -> None:
+        """A sibling has met a new broker."""
+        if kind == FACT and (new := self._brokers.heard(content)):
+            self._listen(*new)
+
+    def _listen(self, key: str, value: str, listener: Listener) -> None:
         services = self._started.services
         services.remember(key, value)
         services.spawn(services.listen(listener))

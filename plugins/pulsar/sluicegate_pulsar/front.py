@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from sluicegate.broker import BaseFront, Listener, Services
-from sluicegate.broker.broker_ports import FACT
+from sluicegate.broker.broker_ports import FACT, told
 from sluicegate.pacing.asked_once import AskedOnce
 from sluicegate.pacing.backoff import Backoff
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
@@ -88,7 +89,13 @@ class PulsarFront(BaseFront):
     def _open(self, key: str, value: str, listener: Listener) -> None:
         """Listen for a new broker, and remember its port for the next start."""
         if self._services is not None:
+            self._services.tell_siblings(FACT, told(key, value))
             self._services.spawn(self._listen(self._services, key, value, listener))
+
+    def heard(self, kind: str, content: Mapping[str, Any]) -> None:
+        """A sibling has met a new broker."""
+        if kind == FACT and self._services is not None and (new := self._started.brokers.heard(content)):
+            self._services.spawn(self._listen(self._services, *new))
 
     @staticmethod
     async def _listen(services: Services, key: str, value: str, listener: Listener) -> None:

@@ -108,13 +108,19 @@ class Workers:
     def served(self) -> list[int]:
         return [len(each) for each in self.serving]
 
+    async def settled(self, count: int) -> None:
+        """Return once so many clients are served."""
+        await until_so(lambda: sum(self.served()) == count)
+
     def read(self, index: int) -> list[bytes]:
         """What the clients of a worker have sent, none of which may be lost."""
         return [client.recv(100) for client, _, _ in self.serving[index].clients]
 
     def close(self) -> None:
-        for closing in (*self.acceptors, *self.siblings):
-            closing.close()
+        for acceptor in self.acceptors:
+            acceptor.close()
+        for siblings in self.siblings:
+            siblings.close()
         for writer in self.writers:
             writer.transport.abort()
         for serving in self.serving:
@@ -144,7 +150,7 @@ async def test_clients_go_where_the_fewest_are_and_arrive_as_if_accepted_there()
         await its.listen(0)
         for count in range(1, 10):
             reader, writer = await its.connect(b"hello")
-            await until_so(lambda count=count: sum(its.served()) == count)
+            await its.settled(count)
             name = f"127.0.0.1:{writer.get_extra_info('sockname')[1]}"
             everyone = [each for serving in its.serving for each in serving.clients]
             client, _, listener = next(each for each in everyone if each[1] == name)
@@ -163,7 +169,8 @@ async def test_a_worker_that_gives_no_sign_is_passed_over() -> None:
         await its.listen(0)
         for count in range(1, 4):
             await its.connect()
-            await until_so(lambda count=count: its.served() == [count, 0])
+            await its.settled(count)
+            assert its.served() == [count, 0]
 
 
 @on_uvloop
@@ -175,7 +182,7 @@ async def test_what_has_a_key_in_common_is_together_whoever_accepts_it() -> None
             letters = [bytes([letter]) for letter in b"abcdefghijkl"]
             for letter in letters:
                 await its.connect(b"xyz" + letter + b" and more")
-            await until_so(lambda index=index: sum(its.served()) == 12 * (index + 1))
+            await its.settled(12 * (index + 1))
         found = [its.read(index) for index in range(3)]
         assert all(found), "12 letters, and none of them for one worker"
         for letter in letters:
@@ -267,7 +274,7 @@ async def test_the_worker_that_serves_refuses() -> None:
         await its.listen(0)
         for count in range(1, 4):
             await its.connect()
-            await until_so(lambda count=count: sum(its.served()) == count)
+            await its.settled(count)
         await its.connect()
         await until_so(lambda: sum(each.counts["connections_refused"] for each in its.serving) == 1)
         its.serving[1].clients.pop()[0].close()
