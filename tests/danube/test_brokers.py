@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sluicegate.broker import Listener
-from sluicegate.broker.broker_ports import BrokerPorts, told
+from sluicegate.broker.broker_ports import BrokerPorts, news_of
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 
@@ -85,9 +85,9 @@ def test_a_broker_with_ever_new_names_uses_bounded_memory(
 ) -> None:
     monkeypatch.setattr("sluicegate.broker.broker_ports._MAX_BROKERS", 3)
     known = brokers(known_brokers=["*:6650"])
-    told = [known.port_of(f"b{n}:6650") for n in range(1, 6)]
-    assert None not in told[:4]
-    assert told[4] is None
+    news_of = [known.port_of(f"b{n}:6650") for n in range(1, 6)]
+    assert None not in news_of[:4]
+    assert news_of[4] is None
 
 
 def test_after_a_conflict_over_ports_each_broker_has_one_of_its_own() -> None:
@@ -120,9 +120,9 @@ def test_siblings_give_a_new_broker_the_same_port() -> None:
     entry: dict[str, Any] = {"known_brokers": ["*"], "node_port_base": 17000}
     one, other = brokers(**entry), brokers(**entry)
     heard: list[Any] = []
-    one.on_new = lambda key, value, listener: heard.append((listener, other.heard(told(key, value))))
+    one.on_new = lambda key, value, listener: heard.append((listener, other.heard(news_of(key, value))))
     for url in ("b3:6650", "b2:6650"):
         one.port_of(url)
     assert [(each[0], each[1][2]) for each in heard] == [(each[0], each[0]) for each in heard]
     assert other.port_of("b2:6650") == one.port_of("b2:6650")
-    assert other.heard(told("broker.0", "b9:6650")) is None, "its port is another broker's"
+    assert other.heard(news_of("broker.0", "b9:6650")) is None, "its port is another broker's"

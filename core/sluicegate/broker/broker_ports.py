@@ -90,7 +90,7 @@ class BrokerPorts:
     def heard(self, content: Mapping[str, str]) -> tuple[str, str, Listener] | None:
         """Take up a broker that a sibling met first, with its port there.
 
-        :param content: as from `told`.
+        :param content: as from `news_of`.
         :return: the arguments of `on_new`; None if the broker or its number is known.
         """
         number, address = int(content["key"].removeprefix(FACT)), self._address_of(content["value"])
@@ -165,7 +165,7 @@ class BrokerPorts:
         return f"{FACT}{number}", name, Listener(f"{_PREFIX}{name}", self._config.listen.host, port, ())
 
 
-def told(key: str, value: str) -> Mapping[str, str]:
+def news_of(key: str, value: str) -> Mapping[str, str]:
     """What siblings are told of a new broker; see `on_new`."""
     return {"key": key, "value": value}
 

@@ -48,7 +48,7 @@ class ManualServices:
         """What `remember` keeps."""
         self.siblings = 0
         """Other workers of the broker."""
-        self.told: list[tuple[str, Mapping[str, Any]]] = []
+        self.sibling_news: list[tuple[str, Mapping[str, Any]]] = []
         """Kind and content of what siblings are told."""
 
     @property
@@ -94,4 +94,4 @@ class ManualServices:
 
     def tell_siblings(self, kind: str, content: Mapping[str, Any]) -> None:
         """Note what siblings are told."""
-        self.told.append((kind, content))
+        self.sibling_news.append((kind, content))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from sluicegate.broker import Listener, Services
-from sluicegate.broker.broker_ports import FACT, Address, BrokerPorts, told
+from sluicegate.broker.broker_ports import FACT, Address, BrokerPorts, news_of
 from sluicegate.pacing.asked_once import AskedOnce
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
@@ -90,7 +90,7 @@ class DanubeFront(GrpcFront):
     def _open(self, key: str, value: str, listener: Listener) -> None:
         """A broker is new: remember its port for the next start, and listen for it."""
         services = self._started.services
-        services.tell_siblings(FACT, told(key, value))
+        services.tell_siblings(FACT, news_of(key, value))
         self._listen(key, value, listener)
 
     def heard(self, kind: str, content: Mapping[str, Any]) -> None:

@@ -56,9 +56,9 @@ class KafkaFront(BaseFront):
         self._upstream.tls_for = services.tls_for
         self._shared = Shared(self._config, services, self._nodes)
         if services.siblings:
-            told = ToldArrivals(
+            batches = ToldArrivals(
                 self._shared.learned.arrivals,
-                lambda: services.spawn(_flush(told)),
+                lambda: services.spawn(_flush(batches)),
                 services.tell_siblings,
             )
         self._nodes.on_change = self._open
@@ -110,8 +110,8 @@ class KafkaFront(BaseFront):
         if (number := self._nodes.number(node_id)) != node_id:
             self._services.remember(f"{UNIQUE_FACT}{number}", f"{NODE}{node_id}")
         if self._services.siblings and not self._nodes.is_heard:
-            told = {"node": node_id, "host": host, "port": port, "number": number}
-            self._services.tell_siblings(_NODE_SEEN, told)
+            news = {"node": node_id, "host": host, "port": port, "number": number}
+            self._services.tell_siblings(_NODE_SEEN, news)
         self._services.spawn(self._services.listen(listener))
 
     def _close_gone(self, services: Services, now_ns: int) -> None:
@@ -128,8 +128,8 @@ class KafkaFront(BaseFront):
         """A client is its host and client id; with TLS its host alone, as its requests cannot be read yet."""
         if self._config.tls.client is not None:
             return host.encode()
-        found = client_id_of(first)
-        return Wait(found) if isinstance(found, int) else b"%b/%b" % (host.encode(), found)
+        client_id = client_id_of(first)
+        return Wait(client_id) if isinstance(client_id, int) else b"%b/%b" % (host.encode(), client_id)
 
     def heard(self, kind: str, content: Mapping[str, Any]) -> None:
         """A sibling has seen records arrive, or a node that is new."""
@@ -208,6 +208,6 @@ class KafkaFront(BaseFront):
         await self._upstream.close()
 
 
-async def _flush(told: ToldArrivals) -> None:
+async def _flush(batches: ToldArrivals) -> None:
     await asyncio.sleep(BATCH_S)
-    told.flush()
+    batches.flush()

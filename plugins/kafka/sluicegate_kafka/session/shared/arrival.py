@@ -129,16 +129,18 @@ class Arrivals:
             known = self._partitions[at] = _Partition()
         before, asked_before_ms = len(known.marks), known.asked_ms
         end_before = known.marks[-1].end if before else 0
-        seen = known.note(start, end, asked_ms, now_ms, delay_ms)
+        known_end = known.note(start, end, asked_ms, now_ms, delay_ms)
         self._marks += len(known.marks) - before
         if self.on_new is not None:
-            if seen < end_before or seen == start < end:  # that of a recreated topic says all by itself
+            if (
+                known_end < end_before or known_end == start < end
+            ):  # that of a recreated topic says all by itself
                 self.on_new((at, start, end, asked_ms, now_ms, delay_ms))
             else:
-                if seen < start:
-                    self.on_new((at, seen, start, asked_before_ms, now_ms, delay_ms))
-                if max(seen, start) < end:
-                    self.on_new((at, max(seen, start), end, asked_ms, now_ms, delay_ms))
+                if known_end < start:
+                    self.on_new((at, known_end, start, asked_before_ms, now_ms, delay_ms))
+                if max(known_end, start) < end:
+                    self.on_new((at, max(known_end, start), end, asked_ms, now_ms, delay_ms))
         while self._marks > MAX_MARKS or len(self._partitions) > MAX_PARTITIONS:
             self.forget(next(iter(self._partitions)))
 
@@ -154,11 +156,11 @@ class Arrivals:
         if known is not None:
             last_ms = max(known.asked_ms, known.marks[-1].by_ms if known.marks else 0)
             by_ms = max(by_ms, min(last_ms, now_ms))
-        told, self.on_new = self.on_new, None
+        on_new, self.on_new = self.on_new, None
         try:
             self.note(at, start, end, asked_ms, by_ms, delay_ms)
         finally:
-            self.on_new = told
+            self.on_new = on_new
 
     def of(self, at: tuple[str, int], offset: int, now_ms: int) -> Arrival:
         """When an existing record arrived.

@@ -38,11 +38,11 @@ class ToldArrivals:
 
     def flush(self) -> None:
         """Tell what has been seen since the last time."""
-        told = [*self._ended, *self._last.values()]
+        batch = [*self._ended, *self._last.values()]
         self._ended.clear()
         self._last.clear()
-        for begin in range(0, len(told), _MOST_AT_ONCE):
-            self._tell(KIND, {"seen": [[*at, *rest] for at, *rest in told[begin : begin + _MOST_AT_ONCE]]})
+        for begin in range(0, len(batch), _MOST_AT_ONCE):
+            self._tell(KIND, {"seen": [[*at, *rest] for at, *rest in batch[begin : begin + _MOST_AT_ONCE]]})
 
     def _add(self, new: Observation) -> None:
         kept = len(self._last) + len(self._ended)
