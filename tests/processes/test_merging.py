@@ -126,9 +126,11 @@ def test_topics_add_up_and_their_utilisation_is_that_of_the_sum() -> None:
     assert merged_topic["utilization"]["publish"] == {"1s": 55.556, "10s": 55.556}
 
 
-def test_connections_are_limited_by_each_worker() -> None:
-    found = both({"use": {"max_connections": use(3)}}, {"use": {"max_connections": use(4)}})["use"]
-    assert found["max_connections"] == {**use(7, 200.0)}
+@pytest.mark.parametrize(("source", "limit"), [("file", 100.0), ("default", 200.0)])
+def test_connections_are_limited_together_if_the_entry_says_so(source: str, limit: float) -> None:
+    one, other = ({"max_connections": {**use(used), "source": source}} for used in (3, 4))
+    found = both({"use": one}, {"use": other})["use"]
+    assert found["max_connections"] == {**use(7, limit), "source": source}
 
 
 def test_rows_are_one_by_what_identifies_them() -> None:

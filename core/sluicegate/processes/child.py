@@ -170,6 +170,8 @@ class WorkerProcess:
         """
         self._ending.set()
         self.held.let_go()
+        if self._sibling is not None:
+            self._sibling.close()
         self.tell("drain", deadline_s=deadline_s)
         processes = self._processes
         try:

@@ -126,7 +126,7 @@ class Housekeeping:
             await asyncio.sleep(0)
         if self._ticks == _TICKS_TO_LISTEN:
             self._listeners.release_inherited()
-        await self.guarded("listen", lambda: self._listeners.retry(connections))
+        await self.guarded("listen", self._listeners.retry)
         await self.guarded("sweep", lambda: connections.sweep(now_ns))
         await self.guarded("overload", lambda: self.overload.look(connections))
         await self.guarded("samples", lambda: self._sample(now_ns))

@@ -8,6 +8,7 @@ from functools import reduce
 from operator import add, itemgetter
 from typing import Any, TypeAlias
 
+from sluicegate.model import Source
 from sluicegate.runtime.held_samples import SHOWN
 from sluicegate.runtime.use import utilization
 
@@ -88,8 +89,15 @@ def _uses(one: Snapshot, other: Snapshot) -> dict[str, Any]:
 
 def _used_by(policy: str) -> How:
     if policy == "max_connections":
-        return _OWN_LIMIT
+        return _connections
     return _MOST_USED if policy in _SEEN_BY_ALL else _SUMMED_USE
+
+
+def _connections(one: Snapshot, other: Snapshot) -> dict[str, Any]:
+    """By default each worker has as many as its file descriptors allow; what the entry says is for all."""
+    how = _SUMMED_USE if one["source"] == Source.FILE.label else _OWN_LIMIT
+    both: dict[str, Any] = how(one, other)
+    return both
 
 
 def _topic(one: Snapshot, other: Snapshot) -> dict[str, Any]:
@@ -128,7 +136,7 @@ _LIMIT: Mapping[str, How] = {"limit": min, "in_force": min}
 _SUMMED_USE = _fields({**_LIMIT, "used_1s": add, "used_10s": add})
 """Where the subscription that uses most counts, the sum is the most that it can be."""
 _MOST_USED = _fields({**_LIMIT, "used_1s": max, "used_10s": max})
-_OWN_LIMIT = _each(lambda one, other: one if isinstance(one, str) else one + other)
+_OWN_LIMIT = _fields({"limit": add, "in_force": add, "used_1s": add, "used_10s": add})
 """Each worker has one of its own."""
 _CLIENT = _fields(
     {

@@ -7,6 +7,7 @@ from functools import partial
 
 from sluicegate.budgets import MemoryBudgets, MemoryBudgetStore
 from sluicegate.net.listening import descriptors
+from sluicegate.net.listening.shared_counts import shared_memory
 from sluicegate.processes import messages
 from sluicegate.processes.budget_line import OF_WORKERS, BudgetServer
 
@@ -25,7 +26,16 @@ class SharedByWorkers:
         self.budgets = MemoryBudgets(OF_WORKERS.lease * 1000, OF_WORKERS.place_lease * 1000, since_us=0)
         self.inboxes = [descriptors.pair() for _ in range(count)]
         """Receiving and sending end of each worker, by index: clients come to it from the others."""
-        self.counts = os.memfd_create("sluicegate-workers", os.MFD_CLOEXEC)
+        self.counts = shared_memory(count)
+
+    def close(self) -> None:
+        """Keep nothing for workers any more: none is started again. Idempotent."""
+        for ends in self.inboxes:
+            for end in ends:
+                end.close()
+        if self.counts >= 0:
+            os.close(self.counts)
+            self.counts = -1
 
 
 class Sibling:
@@ -56,6 +66,10 @@ class Sibling:
         shared = self._shared
         own = shared.inboxes[self.index][0].fileno()
         return [own, *(sending.fileno() for _, sending in shared.inboxes), shared.counts]
+
+    def close(self) -> None:
+        """No process of any worker is started from now on: clients that would wait for one are closed."""
+        self._shared.close()
 
     def tell_others(self, kind: str, **content: object) -> None:
         """Send a message to the other workers; to one that is behind it is lost."""

@@ -24,6 +24,7 @@ from sluicegate.net.dialling import Dialler
 from sluicegate.net.limits import Limits
 from sluicegate.net.listening.held_listeners import Announcer
 from sluicegate.net.listening.listeners import Listeners
+from sluicegate.net.listening.sharing import Siblings
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.net.reachability import Reachability
 from sluicegate.processes.housekeeping import Housekeeping
@@ -58,8 +59,8 @@ class Worker:
     :param announcer: reports which listeners are open.
     :param accepting: whether clients are accepted from the start on; otherwise from `accept` on.
     :param holder: leases what limits it shares with others; None if it has them for itself.
-    :param siblings: how many other workers serve the broker.
-    :param tell: tells these something, by `hear`: a kind and JSON.
+    :param sharing: decides which worker of the broker serves a client; None if there is only one.
+    :param tell: tells the others something, by `hear`: a kind and JSON.
     """
 
     def __init__(
@@ -78,13 +79,14 @@ class Worker:
         announcer: Announcer | None = None,
         accepting: bool = True,
         holder: Holder | None = None,
-        siblings: int = 0,
+        sharing: Siblings | None = None,
         tell: Callable[[str, Mapping[str, Any]], None] = lambda kind, content: None,
     ) -> None:
         self.config = config
         self._holder = holder
-        self.siblings = siblings
+        self.siblings = 0 if sharing is None else sharing.others
         """How many other workers serve the broker."""
+        self._sharing = sharing
         self._tell = tell
         self._host = EngineHost(
             config,
@@ -146,7 +148,7 @@ class Worker:
 
         :raises OSError: if the address is not available.
         """
-        await self.listeners.open(listener, self._running)
+        await self.listeners.open(listener, self._sharing or self._running)
 
     def stop_listening(self, name: str) -> None:
         """Close the listener of this name, if there is one; its clients stay connected."""
@@ -210,6 +212,8 @@ class Worker:
         self._connections = Connections(
             self._front, limits, contexts, loop, reachability, self.budget, dialler=dialler
         )
+        if self._sharing is not None:
+            self._sharing.serve_by(self._connections)
         self.spawn(self._host.tls.watch())
         self._host.notify("sluicegate_startup")
         try:
@@ -220,6 +224,8 @@ class Worker:
         except BaseException:
             await self.stop()
             raise
+        if self._sharing is not None:
+            self._sharing.begin(self._connections)
         self._housekeeping.begin(self._connections)
         if self.config.loop_hold_warning:
             self._watchdog = Watchdog(loop, self.config.loop_hold_warning * 1_000_000, self._packages)
@@ -240,6 +246,8 @@ class Worker:
         :param deadline_s: longest time for it; `max_hold` if not given.
         """
         self.listeners.close()
+        if self._sharing is not None:
+            self._sharing.close()
         seconds = self.config.max_hold / 1000 if deadline_s is None else deadline_s
         log.info("draining", extra={"connections": len(self._running), "deadline_s": seconds})
         await self._running.drain(seconds)
@@ -251,6 +259,8 @@ class Worker:
         if self._watchdog is not None:
             await asyncio.to_thread(self._watchdog.stop)
         self.listeners.forget()
+        if self._sharing is not None:
+            self._sharing.close()
         if self._holder is not None:
             await self._holder.close()
         if self._connections is None:

@@ -32,6 +32,7 @@ from sluicegate.net.limits import raise_descriptor_limit
 from sluicegate.net.listening import handover
 from sluicegate.net.listening.held_listeners import Announcer
 from sluicegate.net.listening.latch import Latch, Term
+from sluicegate.net.listening.sharing import Siblings
 from sluicegate.net.listening.sockets import Inherited
 from sluicegate.processes import budget_line, collecting, messages
 from sluicegate.processes.budget_line import OF_WORKERS, store_of
@@ -103,7 +104,7 @@ class WorkerMain:
             announcer=announcer,
             accepting=False,
             holder=self._holder(config, plugins, broker.name, index),
-            siblings=siblings - 1,
+            sharing=_sharing(start) if siblings > 1 else None,
             tell=self._tell_siblings,
         )
 
@@ -257,6 +258,11 @@ class WorkerMain:
 def _inherited(listeners: Mapping[str, int]) -> Inherited:
     """The listening sockets that the process was started with, by descriptor."""
     return Inherited((name, socket.socket(fileno=number)) for name, number in listeners.items())
+
+
+def _sharing(start: Mapping[str, Any]) -> Siblings:
+    inbox, *inboxes = (socket.socket(fileno=number) for number in (start["inbox"], *start["inboxes"]))
+    return Siblings(start["worker"], inbox, inboxes, start["counts"])
 
 
 def _is_cut(line: int) -> bool:

@@ -31,7 +31,7 @@ class Listeners:
         self._inherited = inherited or Inherited()
         self._announcer = announcer
         self._acceptors: dict[str, Acceptor] = {}
-        self._refused: dict[str, Listener] = {}
+        self._refused: dict[str, tuple[Listener, Clients]] = {}
         """Those whose address was not available."""
         self._is_accepting = accepting
         self._is_closed = False
@@ -52,7 +52,7 @@ class Listeners:
         try:
             acceptor = await Acceptor.open(listener, connections, self._inherited, self._announcer)
         except OSError:
-            self._refused[listener.name] = listener
+            self._refused[listener.name] = listener, connections
             raise
         if self._is_closed:  # the others have been closed meanwhile
             acceptor.close()
@@ -71,12 +71,9 @@ class Listeners:
         for acceptor in self._acceptors.values():
             acceptor.resume()
 
-    async def retry(self, connections: Clients) -> None:
-        """Open the listeners whose address was not available, as far as it is now.
-
-        :param connections: takes the clients.
-        """
-        for listener in tuple(self._refused.values()):
+    async def retry(self) -> None:
+        """Open the listeners whose address was not available, as far as it is now."""
+        for listener, connections in tuple(self._refused.values()):
             with suppress(OSError):  # logged when it was first tried
                 await self.open(listener, connections)
 

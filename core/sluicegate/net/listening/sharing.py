@@ -75,13 +75,26 @@ class Siblings:
         self._first_bytes: FirstBytes | None = None
         self._next_beat: asyncio.TimerHandle | None = None
 
-    def begin(self, served: ServedClients) -> None:
-        """Take clients from the others, from now on.
+    @property
+    def others(self) -> int:
+        """How many other workers there are."""
+        return len(self._inboxes) - 1
 
-        :param served: serves those that are for this worker.
+    def serve_by(self, served: ServedClients) -> None:
+        """Listeners may be opened from now on.
+
+        :param served: serves the clients that are for this worker.
         """
         self._served = served
         self._first_bytes = FirstBytes(served.loop, partial(served.count, ConnectionClose.LOGIN_TIMED_OUT))
+
+    def begin(self, served: ServedClients) -> None:
+        """Take clients from the others, from now on.
+
+        :param served: as of `serve_by`.
+        """
+        if self._served is None:
+            self.serve_by(served)
         served.loop.add_reader(self._inbox, self._hear)
         self._beat()
 
