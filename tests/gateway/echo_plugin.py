@@ -159,24 +159,25 @@ class LineSession(BaseSession):
                 return [Dial(tuple(("127.0.0.1", int(port)) for port in ports))]
             case [b"answer"]:
                 return [ToClient(b"one "), ToClient(b"two\n")]
-            case [b"tell", word]:
-                self.front.services.tell_siblings("word", {"word": word.decode()})
-                return [ToClient(b"told\n")]
-            case [b"heard"]:
-                return [ToClient(json.dumps(self.front.words).encode() + b"\n")]
             case [b"publish", topic, size]:
                 return self._publish(line, topic.decode(), int(size), now_ns)
         return self._last(line)
 
     def _last(self, line: bytes) -> Sequence[Command]:
-        if line == b"raise\n":
-            raise RuntimeError("the session has a bug")
-        if line == b"bye\n":
-            return [
-                ToClient(b"bye\n"),
-                Close(EchoClose.ASKED_TO_CLOSE, "the test asked"),
-                ToClient(b"never\n"),
-            ]
+        match line.split():
+            case [b"tell", word]:
+                self.front.services.tell_siblings("word", {"word": word.decode()})
+                return [ToClient(b"told\n")]
+            case [b"heard"]:
+                return [ToClient(json.dumps(self.front.words).encode() + b"\n")]
+            case [b"raise"]:
+                raise RuntimeError("the session has a bug")
+            case [b"bye"]:
+                return [
+                    ToClient(b"bye\n"),
+                    Close(EchoClose.ASKED_TO_CLOSE, "the test asked"),
+                    ToClient(b"never\n"),
+                ]
         return [ToUpstream(line)]
 
     def _await(self, line: bytes, seen: Path, go: Path, now_ns: int) -> Sequence[Command]:

@@ -71,7 +71,7 @@ def test_every_part_of_a_worker_has_a_rule() -> None:
             client = await Client.to(served)
             await client.say("publish orders 5")
             (found,) = served.snapshot()
-            assert found.keys() == merging.PARTS - {"log_lines_left_out"}
+            assert found.keys() == merging.PARTS - {"budgets", "log_lines_left_out"}
             assert found["gauges"].keys() == merging.GAUGES.keys()
             client.close()
 

@@ -232,8 +232,8 @@ def what_it_counted(snapshot: Snapshot, before: Snapshot | None = None) -> Snaps
         "held": [],
         "plugin_metrics": [each for each in snapshot["plugin_metrics"] if each["kind"] == "counter"],
     }
-    if "budgets" in snapshot:
-        kept["budgets"] = {name: snapshot["budgets"][name] for name in ("calls", "errors")}
+    if budgets := snapshot.get("budgets"):
+        kept["budgets"] = {name: budgets[name] for name in ("calls", "errors")}
     if before is None:
         return kept
     both: Snapshot = _two(before, kept)
