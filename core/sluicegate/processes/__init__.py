@@ -1,1 +1,1 @@
-"""The processes of a gateway: a supervisor, and one worker for each broker."""
+"""The processes of a gateway: a supervisor, and one worker or several for each broker."""
