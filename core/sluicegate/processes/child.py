@@ -60,13 +60,6 @@ class WorkerProcess:
         sibling: Sibling | None = None,
     ) -> None:
         self.broker = broker
-        self.index = None if sibling is None else sibling.index
-        """Tells it from other workers of the broker; None if it is the only one."""
-        self.name = broker if sibling is None else f"{broker}/{sibling.index}"
-        self.labels: Mapping[str, object] = (
-            {"broker": broker} if sibling is None else {"broker": broker, "worker": sibling.index}
-        )
-        """What log lines about it carry."""
         self._sibling = sibling
         self._timeout_s = timeout_s
         self._term = term or Term.begun()
@@ -96,6 +89,21 @@ class WorkerProcess:
         self._stopped = asyncio.Event()
         """Set while no process is run or about to be."""
         self._stopped.set()
+
+    @property
+    def index(self) -> int | None:
+        """Tells it from other workers of the broker; None if it is the only one."""
+        return None if self._sibling is None else self._sibling.index
+
+    @property
+    def name(self) -> str:
+        """The broker's name, and behind a slash its index if the broker has several workers."""
+        return self.broker if self.index is None else f"{self.broker}/{self.index}"
+
+    @property
+    def labels(self) -> Mapping[str, object]:
+        """What log lines about it carry."""
+        return {"broker": self.broker, **({} if self.index is None else {"worker": self.index})}
 
     @property
     def ready(self) -> bool:

@@ -84,8 +84,6 @@ class Worker:
     ) -> None:
         self.config = config
         self._holder = holder
-        self.siblings = 0 if sharing is None else sharing.others
-        """How many other workers serve the broker."""
         self._sharing = sharing
         self._tell = tell
         self._host = EngineHost(
@@ -169,6 +167,11 @@ class Worker:
     def learn(self, key: str, value: str) -> None:
         """Take over a fact that another worker of the broker remembered."""
         self._host.facts.learn(key, value)
+
+    @property
+    def siblings(self) -> int:
+        """How many other workers serve the broker."""
+        return 0 if self._sharing is None else self._sharing.others
 
     def tell_siblings(self, kind: str, content: Mapping[str, Any]) -> None:
         """Tell the other workers of the broker something small, which may be lost."""

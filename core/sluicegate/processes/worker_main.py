@@ -65,22 +65,8 @@ class WorkerMain:
         self._is_alone = False
         index, siblings = start.get("worker", 0), start.get("workers", 1)
         plugins = load_plugins(start["config"]["plugins"])
-        brokers = {
-            data["name"]: plugins.drivers[data["system"]].config_model.model_validate(data)
-            for data in start["config"]["brokers"]
-        }
-        broker: BrokerConfig = brokers[start["broker"]]
-        rest = {name: value for name, value in start["config"].items() if name != "brokers"}
-        config = GatewayConfig(brokers=tuple(brokers.values()), **rest)
-        logs.set_up(
-            config.log.level,
-            config.log.format,
-            repeats=config.log.repeats,
-            repeat_window_ms=config.log.repeat_window,
-            silenced=plugins.drivers[broker.system].client_loggers,
-            broker=broker.name,
-            **({} if siblings == 1 else {"worker": index}),
-        )
+        config, broker = _configuration(start, plugins)
+        _set_up_logs(config, broker, plugins, {} if siblings == 1 else {"worker": index})
         announcer.sharing = siblings > 1
         send = partial(messages.send, writer)
         self._budgets = store_of(start, send)
@@ -253,6 +239,31 @@ class WorkerMain:
             await self._worker.drain(deadline_s)
         finally:
             self._drained.set()
+
+
+def _configuration(start: Mapping[str, Any], plugins: Plugins) -> tuple[GatewayConfig, BrokerConfig]:
+    """The file's content, and the broker's entry."""
+    brokers = {
+        data["name"]: plugins.drivers[data["system"]].config_model.model_validate(data)
+        for data in start["config"]["brokers"]
+    }
+    rest = {name: value for name, value in start["config"].items() if name != "brokers"}
+    return GatewayConfig(brokers=tuple(brokers.values()), **rest), brokers[start["broker"]]
+
+
+def _set_up_logs(
+    config: GatewayConfig, broker: BrokerConfig, plugins: Plugins, labels: Mapping[str, Any]
+) -> None:
+    """:param labels: what each line carries besides the broker's name."""
+    logs.set_up(
+        config.log.level,
+        config.log.format,
+        repeats=config.log.repeats,
+        repeat_window_ms=config.log.repeat_window,
+        silenced=plugins.drivers[broker.system].client_loggers,
+        broker=broker.name,
+        **labels,
+    )
 
 
 def _inherited(listeners: Mapping[str, int]) -> Inherited:
