@@ -197,3 +197,24 @@ def test_what_one_worker_tells_reaches_the_others(start: Start) -> None:
             return answer == ["news"]
 
         until(has_heard)
+
+
+def test_one_limit_holds_over_both_workers(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client's time contains the gateway's: no speed matters."""
+    monkeypatch.setenv("SLUICEGATE__POLICIES__BROKER__MAX_PUBLISH_RATE", "50")
+    gateway = start(2)
+    with clients_of_both(gateway, each=1) as clients:
+        producers = [each for (each,) in clients.by_worker.values()]
+        for each in producers:
+            each.settimeout(LONG_S)
+        began = monotonic()
+        for _ in range(60):
+            for each in producers:
+                each.sendall(b"publish orders 5\n")
+        answers = [0, 0]
+        for index, each in enumerate(producers):
+            with each.makefile("rb") as lines:
+                answers[index] = sum(next(lines) == b"publish orders 5\n" for _ in range(60))
+        lasted = monotonic() - began
+    assert answers == [60, 60]
+    assert sum(answers) <= 50 * lasted + 50
