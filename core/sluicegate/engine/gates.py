@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from sluicegate.engine.buckets import LOCAL, Buckets
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import COUNTERS, BrokerState, TopicState
 from sluicegate.model import TopicName
@@ -25,14 +24,14 @@ class GateCache:
 
     :param compile: `(topic, exempt, now_ns) -> Gate`; takes the state from `state()`.
     :param max_gates: bound on gates, and on states that nothing depends on.
-    :param buckets: makes the buckets of all limits.
+    :param broker: what all topics share; of its own if left out.
     """
 
     def __init__(
         self,
         compile: Callable[[str, bool, int], Gate],  # noqa: A002
         max_gates: int = MAX_GATES,
-        buckets: Buckets = LOCAL,
+        broker: BrokerState | None = None,
     ) -> None:
         self._compile = compile
         self.compiled = 0
@@ -49,7 +48,7 @@ class GateCache:
         self.exempt: dict[str, Gate] = {}
         """Gates for exempt principals, by topic."""
         self.states: dict[str, TopicState] = {}
-        self.broker = BrokerState(buckets)
+        self.broker = broker or BrokerState()
         """What these states share."""
         self.retired = dict.fromkeys(COUNTERS, 0)
         """Sums of the counters of evicted states, so that totals never decrease."""

@@ -45,16 +45,16 @@ class BrokerState:
     """What all topics of a broker share: its clients, and what is held of them now.
 
     :param buckets: makes the buckets of all limits.
+    :param places: of limits on counts that it shares with other gateways and workers; None if it is alone.
     """
 
     __slots__ = ("buckets", "clients", "held", "places")
 
-    def __init__(self, buckets: Buckets = LOCAL) -> None:
+    def __init__(self, buckets: Buckets = LOCAL, places: SharedPlaces | None = None) -> None:
         self.buckets = buckets
         self.clients = Clients()
         self.held = HeldOperations()
-        self.places: SharedPlaces | None = None
-        """Places of limits on counts that it shares with other gateways and workers; None if it is alone."""
+        self.places = places
 
 
 class _Limiters:

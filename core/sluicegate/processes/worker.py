@@ -11,10 +11,10 @@ from typing import Any
 
 from sluicegate.broker import Listener
 from sluicegate.config.models import BrokerConfig, BrokerTls
-from sluicegate.engine.buckets import LOCAL
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import GateCache
+from sluicegate.engine.state import BrokerState
 from sluicegate.leasing.holder import Holder
 from sluicegate.model import ConnectionEvent, PolicySet
 from sluicegate.net.background import BackgroundTasks
@@ -63,6 +63,13 @@ class Worker:
     :param tell: tells the others something, by `hear`: a kind and JSON.
     """
 
+    _loop: asyncio.AbstractEventLoop | None = None
+    _connections: Connections | None = None
+    _watchdog: Watchdog | None = None
+    _policy_changes = 0
+    _standing: str | None = None
+    """How shared limits stand, as was told last."""
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -95,13 +102,11 @@ class Worker:
             facts=Facts(facts or {}, keep_fact),
             driver=plugins.drivers[config.system],
             slow_ms=slow_ms,
-            buckets=LOCAL if holder is None else holder.tokens,
+            broker=BrokerState() if holder is None else BrokerState(holder.tokens, holder.places),
         )
         self._packages = plugins.packages
         self._front = plugins.front(config)
         self.gates: GateCache = self._host.gates
-        if holder is not None:
-            self.gates.broker.places = holder.places
         self.budget = Budget(config.buffer_budget)
         """Bytes that all sessions may hold together."""
         self.listeners = Listeners(inherited, announcer, accepting=accepting)
@@ -109,10 +114,6 @@ class Worker:
         self._housekeeping = Housekeeping(self._host, self._front, self.budget, self.listeners, self._ticked)
         self._on_tick = on_tick
         self._log_stats = log_stats
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._connections: Connections | None = None
-        self._watchdog: Watchdog | None = None
-        self._policy_changes = 0
 
     # -- what fronts may use (broker.Services) --------------------------------------------------------
 
@@ -290,7 +291,9 @@ class Worker:
 
     def _ticked(self) -> None:
         standing = "" if self._holder is None else json.dumps(self._holder.standing())
-        self._host.facts.remember(BUDGETS_FACT, standing)
+        if standing != self._standing:  # other workers of the broker tell theirs under the same key
+            self._standing = standing
+            self._host.facts.remember(BUDGETS_FACT, standing)
         self._on_tick()
 
     # -- for metrics ------------------------------------------------------------------------------

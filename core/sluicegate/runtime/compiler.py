@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sluicegate.config.fields import PolicyFields
-from sluicegate.engine.buckets import LOCAL, Buckets
 from sluicegate.engine.check import Check
 from sluicegate.engine.compiling import compile_gate
 from sluicegate.engine.delivery_time import DelayRule
@@ -17,7 +16,7 @@ from sluicegate.engine.gate import DecisionSink, Gate
 from sluicegate.engine.gates import MAX_GATES, GateCache
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.scoping import Scoping, scoped_gate
-from sluicegate.engine.state import TopicState
+from sluicegate.engine.state import BrokerState, TopicState
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.model import EffectivePolicies, Level, PolicySet, PolicyValue, Scope, TopicName
 from sluicegate.policies.creation import CREATION
@@ -47,7 +46,7 @@ class GateCompiler:
     :param defaults: values of unset fields on this kind of broker.
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
     :param max_gates: how many topics keep their gates.
-    :param buckets: makes the buckets of all limits.
+    :param broker: what all topics share; of its own if left out.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class GateCompiler:
         *,
         slow_ms: int = SLOW_MS,
         max_gates: int = MAX_GATES,
-        buckets: Buckets = LOCAL,
+        broker: BrokerState | None = None,
     ) -> None:
         fields = PolicyFields.of(plugins.policy_models)
         self._defaults = fields.defaults_with(defaults)
@@ -80,7 +79,7 @@ class GateCompiler:
         self._own = frozenset(info.name for info in plugins.overview() if info.origin == "built in")
         self.policies = policies
         self._resolver = Resolver(policies, self._defaults, self._broker_only)
-        self.gates = GateCache(self._compile, max_gates, buckets)
+        self.gates = GateCache(self._compile, max_gates, broker)
         self.gates.creation_is_policed = self._polices_creation()
         self.rollouts = RolloutCounts()
         self.context: TopicContext | None = None

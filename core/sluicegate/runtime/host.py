@@ -7,10 +7,10 @@ from time import monotonic_ns
 from sluicegate.broker import BaseDriver
 from sluicegate.config.fields import PolicyFields
 from sluicegate.config.models import BrokerConfig
-from sluicegate.engine.buckets import LOCAL, Buckets
 from sluicegate.engine.faults import CAUGHT, Fault, GateFaults, error_text
 from sluicegate.engine.gate import DecisionSink
 from sluicegate.engine.gates import BYTES_PER_GATE
+from sluicegate.engine.state import BrokerState
 from sluicegate.host.wall_clock import WallClock
 from sluicegate.model import PolicySet, TopicName, version_text
 from sluicegate.net.tls import TlsFiles
@@ -42,7 +42,7 @@ class EngineHost:
     :param driver: for plugins that ask the broker; none where the engine is in a client's or a broker's own
         process.
     :param slow_ms: plugin calls that take this long are logged; 0 for never.
-    :param buckets: makes the buckets of all limits.
+    :param broker: what all topics share; of its own if left out.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class EngineHost:
         name_of: Callable[[str], TopicName] | None = None,
         driver: BaseDriver | None = None,
         slow_ms: int = SLOW_MS,
-        buckets: Buckets = LOCAL,
+        broker: BrokerState | None = None,
     ) -> None:
         self.config = config
         self.plugins = plugins
@@ -74,7 +74,7 @@ class EngineHost:
             config.policy_defaults,
             slow_ms=slow_ms,
             max_gates=config.gate_memory // BYTES_PER_GATE,
-            buckets=buckets,
+            broker=broker,
         )
         self.gates = self.compiler.gates
         """Compiled gates by topic."""

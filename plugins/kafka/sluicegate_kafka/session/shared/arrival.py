@@ -104,13 +104,16 @@ class _Partition:
 class Arrivals:
     """When the records of all partitions with a delay arrived; bounded."""
 
-    __slots__ = ("_marks", "_partitions", "on_new")
+    __slots__ = ("_marks", "_on_new", "_partitions")
 
     def __init__(self) -> None:
-        self.on_new: Callable[[Observation], None] | None = None
-        """Called with what shows new records, for siblings; parameters as for `note`."""
+        self._on_new: Callable[[Observation], None] | None = None
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._marks = 0
+
+    def tell(self, on_new: Callable[[Observation], None]) -> None:
+        """Have a function called with all that shows new records, for siblings; see `note`."""
+        self._on_new = on_new
 
     def note(
         self, at: tuple[str, int], start: int, end: int, asked_ms: int, now_ms: int, delay_ms: int
@@ -131,16 +134,16 @@ class Arrivals:
         end_before = known.marks[-1].end if before else 0
         known_end = known.note(start, end, asked_ms, now_ms, delay_ms)
         self._marks += len(known.marks) - before
-        if self.on_new is not None:
+        if self._on_new is not None:
             if (
                 known_end < end_before or known_end == start < end
             ):  # that of a recreated topic says all by itself
-                self.on_new((at, start, end, asked_ms, now_ms, delay_ms))
+                self._on_new((at, start, end, asked_ms, now_ms, delay_ms))
             else:
                 if known_end < start:
-                    self.on_new((at, known_end, start, asked_before_ms, now_ms, delay_ms))
+                    self._on_new((at, known_end, start, asked_before_ms, now_ms, delay_ms))
                 if max(known_end, start) < end:
-                    self.on_new((at, max(known_end, start), end, asked_ms, now_ms, delay_ms))
+                    self._on_new((at, max(known_end, start), end, asked_ms, now_ms, delay_ms))
         while self._marks > MAX_MARKS or len(self._partitions) > MAX_PARTITIONS:
             self.forget(next(iter(self._partitions)))
 
@@ -156,11 +159,11 @@ class Arrivals:
         if known is not None:
             last_ms = max(known.asked_ms, known.marks[-1].by_ms if known.marks else 0)
             by_ms = max(by_ms, min(last_ms, now_ms))
-        on_new, self.on_new = self.on_new, None
+        on_new, self._on_new = self._on_new, None
         try:
             self.note(at, start, end, asked_ms, by_ms, delay_ms)
         finally:
-            self.on_new = on_new
+            self._on_new = on_new
 
     def of(self, at: tuple[str, int], offset: int, now_ms: int) -> Arrival:
         """When an existing record arrived.

@@ -34,7 +34,7 @@ class ToldArrivals:
         self._last: dict[tuple[str, int], Observation] = {}
         """The last one of each partition, which the next may extend."""
         self._ended: list[Observation] = []
-        arrivals.on_new = self._add
+        arrivals.tell(self._add)
 
     def flush(self) -> None:
         """Tell what has been seen since the last time."""
