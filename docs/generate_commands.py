@@ -22,6 +22,7 @@ MORE = {
     "policies": "policies.md",
     "top": "operations.md#who-is-limited-now",
     "drift": "drift.md",
+    "budgets": "configuration.md#budgets",
     "import strimzi": "storage-quotas.md#coming-from-strimzis-plug-in",
     "import": "drift.md#taking-them-over",
     "plugins": "operations.md#plugins",

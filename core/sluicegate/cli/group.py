@@ -33,6 +33,10 @@ _COMMANDS = {
         "Show where brokers' own limits differ from the policies.",
         "sluicegate.cli.drift:drift",
     ),
+    "budgets": (
+        "Show the limits that several gateways share, and who shares them.",
+        "sluicegate.cli.budget_commands:budgets",
+    ),
     "top": ("Show topics, clients, who is held and why, as they are now.", "sluicegate.cli.top:top"),
     "import": ("Convert another system's policies to a policy file.", "sluicegate.cli.importing:import_"),
     "plugins": ("List the loaded plugins, and make new ones.", "sluicegate.cli.plugins:plugins"),

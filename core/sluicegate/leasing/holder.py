@@ -51,7 +51,8 @@ class Holder:
         self._join_ns = now_ns()
         self._woken = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._has_name = True
+        self.has_name = True
+        """Whether no other process of the fleet is known to have its name."""
         tokens.wake = self._woken.set
 
     def start(self) -> None:
@@ -78,7 +79,7 @@ class Holder:
         now_ns = self._now_ns()
         if now_ns >= self._join_ns:
             self._join_ns = now_ns + _JOIN_NS
-            await self._join()
+            await self.join()
         due_ns = self.tokens.due_ns
         if due_ns is not None and due_ns <= (now_ns := self._now_ns()):
             if self.away.since_ns is not None:
@@ -87,17 +88,18 @@ class Holder:
             grants = await self._answered(self._store.reserve(call.requests), now_ns)
             self.tokens.end(call, grants, self._now_ns())
 
-    async def _join(self) -> None:
+    async def join(self) -> None:
+        """Tell the store that this process is there."""
         try:
             members = await self._answered(self._store.join(self._member()), self._now_ns())
         except SameNameError as error:
-            if self._has_name:
+            if self.has_name:
                 log.error("%s", error)
-            self._has_name = False
+            self.has_name = False
             return
         if members is not None:
             self.away.members = members
-            self._has_name = True
+            self.has_name = True
 
     async def _answered(self, call: Awaitable[Answer], sent_ns: int) -> Answer | None:
         """What a call gives; None if it failed."""

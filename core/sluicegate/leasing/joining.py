@@ -46,15 +46,18 @@ def holder_of(
     tokens = LeasedBuckets(broker, lease_ns)
 
     def member() -> Member:
-        info = json.dumps({"policies": policies(), "limits": tokens.busiest(_BUSIEST)})
-        return Member(settings.gateway_name, f"{broker}/{worker}", instance, info)
+        info: dict[str, object] = {"policies": policies(), "limits": tokens.busiest(_BUSIEST)}
+        if not holder.has_name:
+            info["name_is_taken"] = True
+        return Member(settings.gateway_name, f"{broker}/{worker}", instance, json.dumps(info))
 
     on_lost = settings.on_budget_lost
     away = Away(on_lost, lease_ns, monotonic_ns())
     own = f"{settings.gateway_name}/{broker}/{worker}"
     place_lease_ns = settings.place_lease * _MS_NS
     places = PlaceHolder(store, broker, own, place_lease_ns, on_lost, lambda: away.members, monotonic_ns)
-    return Holder(store, tokens, places, away, member)
+    holder = Holder(store, tokens, places, away, member)
+    return holder
 
 
 class UnusableStore:

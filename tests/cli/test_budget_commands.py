@@ -1,0 +1,116 @@
+"""`sluicegate budgets status`, over a real Redis."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benchmarks.harness.redis import RedisServer, why_no_redis
+from tests.cli.conftest import BROKERS, Run
+from tests.real.needs import need
+
+from sluicegate.budgets import Limit, Member, MemoryBudgets, MemoryBudgetStore, Request
+from sluicegate.config.models import Budgets
+from sluicegate.leasing.joining import holder_of
+from sluicegate.runtime.plugins import load_plugins
+
+USED, UNUSED = "main|orders|publish", "main|old|publish"
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    need(why_no_redis())
+    with RedisServer(tmp_path / "redis") as server:
+        yield server
+
+
+def _info(policies: str, messages: float, **more: object) -> str:
+    return json.dumps({"policies": policies, "limits": {USED: [messages, 0]}, **more})
+
+
+async def _share(url: str) -> None:
+    """Be three members, two of which use a limit."""
+    members = [
+        Member("one", "main/0", "1", _info("v1", 150)),
+        Member("three", "main/0", "3", "not JSON, of a later version"),
+        Member("two", "main/0", "2", _info("v1", 40, name_is_taken=True)),
+    ]
+    open_budgets = load_plugins(()).open_budgets
+    for member in members:
+        settings = Budgets(url=url, lease=10_000, timeout=1_000, place_lease=600_000)
+        store = open_budgets(settings, member.instance)
+        await store.join(member)
+        for name, want in ((f"{USED}|m", 10), (f"{UNUSED}|b", 0)):
+            if member.gateway != "three":
+                await store.reserve([Request(Limit(name, 200, 400), want=want, seconds=0.1)])
+        await store.close()
+
+
+def test_status_shows_members_and_limits(run_in: Run, redis: RedisServer) -> None:
+    asyncio.run(_share(redis.url))
+    with_login = redis.url.replace("//", "//default:hunter2@")
+    file = f"{BROKERS}budgets: {{url: '{with_login}', lease: 10s, place_lease: 600s}}\n"
+    redis.ask("CONFIG", "SET", "requirepass", "hunter2")
+
+    shown = run_in(file, "budgets", "status")
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.split("\n") == [
+        f"store ***@127.0.0.1:{redis.port}, fleet default",
+        "",
+        "gateway  worker  policies",
+        "one      main/0  v1",
+        "three    main/0  -         other policies than most",
+        "two      main/0  v1        another gateway has this name, too: set `budgets.gateway`",
+        "",
+        "limit                rate   burst  holders  demand  granted  shares",
+        "main|orders|publish  200/s  400    2        200/s   190/s    one main/0 150, two main/0 40",
+        "not in use now: 1 more (--all)",
+        "",
+    ]
+    assert UNUSED in run_in(None, "budgets", "status", "--all").stdout
+
+    report = json.loads(run_in(None, "budgets", "status", "--json").stdout)
+    assert (report["fleet"], "hunter2" in str(report)) == ("default", False)
+    assert [each["has_other_policies"] for each in report["members"]] == [False, True, False]
+    assert [each["name_is_taken"] for each in report["members"]] == [False, False, True]
+    [unused, used] = report["limits"]
+    assert (unused["name"], unused["granted"], unused["shares"]) == (f"{UNUSED}|b", None, [])
+    assert used["shares"] == [
+        {"gateway": "one", "worker": "main/0", "granted": 150},
+        {"gateway": "two", "worker": "main/0", "granted": 40},
+    ]
+
+
+def test_a_file_without_budgets_has_no_status(run_in: Run) -> None:
+    shown = run_in(BROKERS, "budgets", "status")
+    assert shown.exit_code == 1
+    assert "gateway.yaml has no `budgets`: its gateway shares limits with no other one" in shown.stderr
+
+
+def test_a_store_that_refuses_is_told_without_its_password(run_in: Run, redis: RedisServer) -> None:
+    url = redis.url.replace("//", "//:wrong@")
+    redis.ask("CONFIG", "SET", "requirepass", "hunter2")
+    shown = run_in(f"{BROKERS}budgets: '{url}'\n", "budgets", "status")
+    assert shown.exit_code == 1
+    assert f"budget store ***@127.0.0.1:{redis.port}: AuthenticationError" in shown.stderr
+    assert "look at user and password of `budgets`" in shown.stderr
+    assert "wrong@" not in shown.stderr
+
+
+async def test_a_member_says_that_its_name_is_taken() -> None:
+    budgets = MemoryBudgets(200_000, 3_000_000, lambda: 10**12)
+    holders = [
+        holder_of(
+            Budgets(url="mine:", gateway="one"),
+            "main",
+            lambda _, holder: MemoryBudgetStore(budgets, holder),
+            str,
+        )
+        for _ in range(2)
+    ]
+    for each in [*holders, *holders]:
+        await each.join()
+    await holders[1].join()
+    [member] = await MemoryBudgetStore(budgets, "status").members()
+    assert json.loads(member.info)["name_is_taken"] is True
