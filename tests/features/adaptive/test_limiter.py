@@ -7,9 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.features.adaptive.lab import Lab
 
+from sluicegate.engine.bucket import DualBucket
 from sluicegate.engine.check import Stage
 from sluicegate.engine.gate import Gate
-from sluicegate.model import Action, Operation, OperationKind
+from sluicegate.engine.leased_bucket import LeasedBucket
+from sluicegate.engine.state import BrokerState, TopicState
+from sluicegate.features.adaptive.limiter import AdaptiveLimiter
+from sluicegate.leasing.tokens import LeasedBuckets
+from sluicegate.model import Action, EffectivePolicies, Operation, OperationKind, TopicName
 from sluicegate.policies import builtin_plugins
 
 STATIC = {"max_publish_rate": 50}
@@ -212,3 +217,12 @@ def test_exempt_principals_are_not_throttled() -> None:
     op = Operation(OperationKind.PUBLISH, "t0", messages=1, bytes=10, largest=10)
     assert exempt.publish(op, lab.clock()) is None
     assert lab.publish(1) == 0
+
+
+def test_its_bucket_is_the_gateways_own_where_limits_are_shared() -> None:
+    """Its target is a part of the traffic here, which the traffic of other gateways must not use up."""
+    broker = BrokerState(LeasedBuckets("broker", 200_000_000))
+    state = TopicState(TopicName("t", ""), 0, broker)
+    limiter = AdaptiveLimiter(state, EffectivePolicies("t", 1, {}, {}))
+    assert type(limiter.queue.bucket) is DualBucket
+    assert isinstance(state.limiter("max_publish_rate", 1, 0, 1, 0).bucket, LeasedBucket)

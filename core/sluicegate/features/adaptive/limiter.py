@@ -1,5 +1,6 @@
 """The limit of one throttled topic, with a switch: while it is off, a gate calls none of its checks."""
 
+from sluicegate.engine.buckets import LOCAL
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.state import TopicState
 from sluicegate.engine.switch import Switch
@@ -31,7 +32,8 @@ class AdaptiveLimiter:
         """Natural messages and bytes per second, for texts."""
         self.why = ""
         """Both pressures, for texts."""
-        self.queue = state.limiter(POLICY, 0, 0, _DEFAULT_BURST_SECONDS, state.now_ns)
+        self.queue = state.limiter(POLICY, 0, 0, _DEFAULT_BURST_SECONDS, state.now_ns, LOCAL)
+        """Never of a shared limit: the target is a part of what this gateway itself passes."""
         self.update(policies, state.now_ns)
 
     def update(self, policies: EffectivePolicies, now_ns: int) -> None:
