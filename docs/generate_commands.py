@@ -22,7 +22,7 @@ MORE = {
     "policies": "policies.md",
     "top": "operations.md#who-is-limited-now",
     "drift": "drift.md",
-    "budgets": "configuration.md#budgets",
+    "budgets": "scale.md#how-it-stands",
     "import strimzi": "storage-quotas.md#coming-from-strimzis-plug-in",
     "import": "drift.md#taking-them-over",
     "plugins": "operations.md#plugins",
