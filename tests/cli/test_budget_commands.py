@@ -10,9 +10,8 @@ from benchmarks.harness.redis import RedisServer, why_no_redis
 from tests.cli.conftest import BROKERS, Run
 from tests.real.needs import need
 
-from sluicegate.budgets import Limit, Member, MemoryBudgets, MemoryBudgetStore, Request
+from sluicegate.budgets import Limit, Member, Request
 from sluicegate.config.models import Budgets
-from sluicegate.leasing.joining import holder_of
 from sluicegate.runtime.plugins import load_plugins
 
 USED, UNUSED = "main|orders|publish", "main|old|publish"
@@ -96,21 +95,3 @@ def test_a_store_that_refuses_is_told_without_its_password(run_in: Run, redis: R
     assert f"budget store ***@127.0.0.1:{redis.port}: AuthenticationError" in shown.stderr
     assert "look at user and password of `budgets`" in shown.stderr
     assert "wrong@" not in shown.stderr
-
-
-async def test_a_member_says_that_its_name_is_taken() -> None:
-    budgets = MemoryBudgets(200_000, 3_000_000, lambda: 10**12)
-    holders = [
-        holder_of(
-            Budgets(url="mine:", gateway="one"),
-            "main",
-            lambda _, holder: MemoryBudgetStore(budgets, holder),
-            str,
-        )
-        for _ in range(2)
-    ]
-    for each in [*holders, *holders]:
-        await each.join()
-    await holders[1].join()
-    [member] = await MemoryBudgetStore(budgets, "status").members()
-    assert json.loads(member.info)["name_is_taken"] is True

@@ -9,6 +9,7 @@ SNAPSHOT = {
     "calls": 7,
     "errors": 3,
     "members": 2,
+    "other_policies": 1,
     "limits": 4,
 }
 
@@ -23,6 +24,7 @@ def test_a_worker_that_shares_limits_tells_of_its_store() -> None:
     assert samples == {
         "sluicegate_budget_store_up": 1,
         "sluicegate_budget_store_members": 2,
+        "sluicegate_budget_store_other_policies": 1,
         "sluicegate_budget_store_limits": 4,
         "sluicegate_budget_store_calls_total": 7,
         "sluicegate_budget_store_errors_total": 3,

@@ -1,10 +1,9 @@
 """`sluicegate budgets`: the store of shared limits, as it stands now."""
 
 import asyncio
-import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -15,6 +14,7 @@ from sluicegate.cli.opening import Opened, open_file
 from sluicegate.cli.options import config_file
 from sluicegate.config.models import Budgets
 from sluicegate.config.secrets import shown_text
+from sluicegate.leasing.member_info import LIMITS, NAME_IS_TAKEN, POLICIES, member_info
 from sluicegate.output import echo, echo_json
 
 _DIMENSIONS = {"m": 0, "b": 1}
@@ -69,8 +69,8 @@ def as_json(settings: Budgets, members: Sequence[Member], standings: Sequence[St
 
     :param settings: the section `budgets`.
     """
-    infos = [_info(each) for each in members]
-    versions = Counter(each.get("policies", "") for each in infos)
+    infos = [member_info(each) for each in members]
+    versions = Counter(each.get(POLICIES, "") for each in infos)
     most = next((version for version, count in versions.items() if 2 * count > len(members)), None)
     return {
         "store": shown_text(settings.url),
@@ -79,9 +79,9 @@ def as_json(settings: Budgets, members: Sequence[Member], standings: Sequence[St
             {
                 "gateway": member.gateway,
                 "worker": member.worker,
-                "policies": info.get("policies", ""),
-                "has_other_policies": info.get("policies", "") != most,
-                "name_is_taken": bool(info.get("name_is_taken")),
+                "policies": info.get(POLICIES, ""),
+                "has_other_policies": info.get(POLICIES, "") != most,
+                "name_is_taken": bool(info.get(NAME_IS_TAKEN)),
             }
             for member, info in zip(members, infos, strict=True)
         ],
@@ -89,25 +89,18 @@ def as_json(settings: Budgets, members: Sequence[Member], standings: Sequence[St
     }
 
 
-def _info(member: Member) -> dict[str, Any]:
-    """What a member tells of itself; nothing if another version wrote it in a way of its own."""
-    try:
-        info = json.loads(member.info)
-    except ValueError:
-        return {}
-    return info if isinstance(info, dict) else {}
-
-
-def _limit(standing: Standing, members: Sequence[Member], infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _limit(
+    standing: Standing, members: Sequence[Member], infos: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     name, _, dimension = standing.limit.name.rpartition("|")
     shares = [
         {
             "gateway": member.gateway,
             "worker": member.worker,
-            "granted": info["limits"][name][_DIMENSIONS[dimension]],
+            "granted": info[LIMITS][name][_DIMENSIONS[dimension]],
         }
         for member, info in zip(members, infos, strict=True)
-        if dimension in _DIMENSIONS and name in info.get("limits", {})
+        if dimension in _DIMENSIONS and name in info.get(LIMITS, {})
     ]
     return {
         "name": standing.limit.name,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from sluicegate.budgets import BudgetStore, BudgetStoreError, Member, SameNameError
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.leasing.away import Away
+from sluicegate.leasing.member_info import POLICIES, member_info
 from sluicegate.leasing.places import PlaceHolder
 from sluicegate.leasing.tokens import LeasedBuckets
 
@@ -16,6 +17,8 @@ log = logging.getLogger(__name__)
 
 _JOIN_NS = SECOND_NS
 """Time between two calls by which a member shows that it is there."""
+_COMPARE_S = 10.0
+"""Time between two looks at the policies of others; a second for each member if these are more."""
 _REST_S = 0.05
 """Pause after a call that raised."""
 
@@ -53,12 +56,17 @@ class Holder:
         self._tasks: list[asyncio.Task[None]] = []
         self.has_name = True
         """Whether no other process of the fleet is known to have its name."""
+        self.other_policies: int | None = None
+        """Members whose policies are of another version than here; None while that is unknown."""
         tokens.wake = self._woken.set
 
     def start(self) -> None:
         """Begin to call, on the running loop."""
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._lasting(each)) for each in (self._run, self.places.run)]
+        self._tasks = [
+            loop.create_task(self._lasting(each))
+            for each in (self._run, self.places.run, self._compare_later)
+        ]
 
     async def close(self) -> None:
         """Leave the fleet and close the store, idempotent; what is leased ends by itself."""
@@ -100,6 +108,20 @@ class Holder:
         if members is not None:
             self.away.members = members
             self.has_name = True
+
+    async def compare(self) -> None:
+        """Count the members that have other policies than this one."""
+        try:
+            members = await self._store.members()
+        except BudgetStoreError:
+            self.other_policies = None
+            return
+        own = member_info(self._member()).get(POLICIES)
+        self.other_policies = sum(member_info(each).get(POLICIES) != own for each in members)
+
+    async def _compare_later(self) -> None:
+        await asyncio.sleep(max(_COMPARE_S, self.away.members))
+        await self.compare()
 
     async def _answered(self, call: Awaitable[Answer], sent_ns: int) -> Answer | None:
         """What a call gives; None if it failed."""
@@ -154,5 +176,6 @@ class Holder:
             "calls": away.calls,
             "errors": away.errors,
             "members": away.members,
+            "other_policies": self.other_policies,
             "limits": len(self.tokens),
         }

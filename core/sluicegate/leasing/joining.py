@@ -10,6 +10,7 @@ from sluicegate.budgets import BudgetStore, BudgetStoreError, Grant, Member, Pla
 from sluicegate.config.models import Budgets
 from sluicegate.leasing.away import Away
 from sluicegate.leasing.holder import Holder
+from sluicegate.leasing.member_info import LIMITS, NAME_IS_TAKEN, POLICIES
 from sluicegate.leasing.places import PlaceHolder
 from sluicegate.leasing.tokens import LeasedBuckets
 
@@ -46,9 +47,9 @@ def holder_of(
     tokens = LeasedBuckets(broker, lease_ns)
 
     def member() -> Member:
-        info: dict[str, object] = {"policies": policies(), "limits": tokens.busiest(_BUSIEST)}
+        info: dict[str, object] = {POLICIES: policies(), LIMITS: tokens.busiest(_BUSIEST)}
         if not holder.has_name:
-            info["name_is_taken"] = True
+            info[NAME_IS_TAKEN] = True
         return Member(settings.gateway_name, f"{broker}/{worker}", instance, json.dumps(info))
 
     on_lost = settings.on_budget_lost

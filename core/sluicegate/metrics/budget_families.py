@@ -11,6 +11,7 @@ _GAUGES = {
     "up": "1 if the last call to the budget store was answered.",
     "age_seconds": "Time since the last call that the budget store answered; absent before the first.",
     "members": "Workers that share the limits, as last heard.",
+    "other_policies": "Workers whose policies are of another version; absent while unknown.",
     "limits": "Shared limits in use.",
 }
 _COUNTERS = {
