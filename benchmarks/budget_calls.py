@@ -8,6 +8,7 @@ the default lease. A machine under load shows more than an idle one.
 import argparse
 import asyncio
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.harness import procfs
@@ -51,18 +52,55 @@ async def _cpu_us(server: RedisServer, gateways: list[_Gateway], rounds: int) ->
     return (procfs.cpu_seconds(server.pid) - began_s) * 1e6 / rounds / len(gateways)
 
 
-async def _measure(server: RedisServer, count: int, limits: int, rounds: int) -> None:
+@dataclass(frozen=True)
+class CallCost:
+    """What a call takes of the server, and each of its limits: us of CPU, and bytes of both directions."""
+
+    call_us: float
+    limit_us: float
+    call_bytes: float
+    limit_bytes: float
+
+    def of(self, calls: float, limits: float) -> tuple[float, float]:
+        """Cores and bytes a second for so many calls and limits a second."""
+        cores = (calls * self.call_us + limits * self.limit_us) / 1e6
+        return cores, calls * self.call_bytes + limits * self.limit_bytes
+
+
+async def _each_call(server: RedisServer, count: int, limits: int, rounds: int) -> tuple[float, float]:
+    """CPU in us and bytes of a call."""
     named = [Limit(f"kafka|tenant.orders-{number}|topic|m", 1000, 1000) for number in range(limits)]
     gateways = [_Gateway(server.url, f"gateway {number}", named) for number in range(count)]
     try:
+        before = _bytes(server)
         call_us = await _cpu_us(server, gateways, rounds)
+        return call_us, (_bytes(server) - before) / count / (rounds + _WARM_UP)
     finally:
         for gateway in gateways:
             await gateway.store.close()
+
+
+def _bytes(server: RedisServer) -> int:
+    lines = server.ask("info", "stats").decode().splitlines()
+    named = dict(line.split(":", 1) for line in lines if ":" in line)
+    return int(named["total_net_input_bytes"]) + int(named["total_net_output_bytes"])
+
+
+async def call_cost(server: RedisServer, rounds: int = 200) -> CallCost:
+    """Tell what belongs to a call from what belongs to its limits."""
+    few_us, few_bytes = await _each_call(server, 10, 1, rounds)
+    many_us, many_bytes = await _each_call(server, 10, 101, rounds)
+    limit_us, limit_bytes = (many_us - few_us) / 100, (many_bytes - few_bytes) / 100
+    return CallCost(few_us - limit_us, limit_us, few_bytes - limit_bytes, limit_bytes)
+
+
+async def _measure(server: RedisServer, count: int, limits: int, rounds: int) -> None:
+    call_us, nbytes = await _each_call(server, count, limits, rounds)
     calls, period_ms = count / PERIOD_S, PERIOD_S * 1000
     core = calls * call_us / 1e6
     print(f"{limits} limits a call: {call_us:.0f} us of the server's CPU, {call_us / limits:.2f} us a limit")
-    print(f"{count} gateways every {period_ms:.0f} ms: {calls:.0f} calls/s, {core:.1%} of a core")
+    print(f"{count} gateways every {period_ms:.0f} ms: {calls:.0f} calls/s, {core:.1%} of a core, ", end="")
+    print(f"{calls * nbytes / 1e6:.2f} MB/s")
 
 
 def main() -> None:
