@@ -22,8 +22,8 @@ def _first(one: Any, other: Any) -> Any:
     return one
 
 
-def _longest(one: float | None, other: float | None) -> float | None:
-    """The longer of two times; one that has never been is longer than any."""
+def _largest(one: float | None, other: float | None) -> float | None:
+    """The larger of two; one that is not known may be larger than any."""
     return None if one is None or other is None else max(one, other)
 
 
@@ -171,12 +171,13 @@ _ROLLOUT = _fields({"asked": add, "would": add, "did": add})
 _BUDGETS = _fields(
     {
         "up": min,
-        "age_seconds": _longest,
+        "age_seconds": _largest,
         "lost_seconds": max,
         "calls": add,
         "errors": add,
         "members": max,
         "limits": max,
+        "other_policies": _largest,
     }
 )
 _SNAPSHOT: Mapping[str, How] = {
