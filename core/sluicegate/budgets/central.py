@@ -175,8 +175,9 @@ class CentralBucket:
 
     def _end_generation(self) -> None:
         if self._holders > 0:
-            supply = self._rate + (self._level - self._target()) * _SECOND_US / self._lease_us
-            part = self._part + (supply - self._taken) / max(1.0, self._lacking)
+            # Half of each correction: holders that lacked tokens want more than they need, and would swing.
+            supply = self._rate + (self._level - self._target()) / 2 * _SECOND_US / self._lease_us
+            part = self._part + (supply - self._taken) / 2 / max(1.0, self._lacking)
             self._part = max(0.0, min(self._rate, max(part, supply / self._holders)))
         if self._low_rate < inf:
             self._rate, self._burst = self._low_rate, self._low_burst

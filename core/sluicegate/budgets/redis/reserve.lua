@@ -51,8 +51,8 @@ local function reserve(key, packed, asked)
     if holders > 0 then
       local target = rate * lease / SECOND
       target = (burst < target and burst or target) / 4
-      local supply = rate + (level - target) * SECOND / lease
-      part = part + (supply - taken) / (lacking > 1 and lacking or 1)
+      local supply = rate + (level - target) / 2 * SECOND / lease
+      part = part + (supply - taken) / 2 / (lacking > 1 and lacking or 1)
       if supply / holders > part then part = supply / holders end
       if part > rate then part = rate elseif part < 0 then part = 0 end
     end
