@@ -178,7 +178,7 @@ class CentralBucket:
             # Half of each correction: holders that lacked tokens want more than they need, and would swing.
             supply = self._rate + (self._level - self._target()) / 2 * _SECOND_US / self._lease_us
             part = self._part + (supply - self._taken) / 2 / max(1.0, self._lacking)
-            self._part = max(0.0, min(self._rate, max(part, supply / self._holders)))
+            self._part = max(0.0, min(max(self._rate, supply), max(part, supply / self._holders)))
         if self._low_rate < inf:
             self._rate, self._burst = self._low_rate, self._low_burst
         self._low_rate, self._low_burst = inf, inf

@@ -54,7 +54,8 @@ local function reserve(key, packed, asked)
       local supply = rate + (level - target) / 2 * SECOND / lease
       part = part + (supply - taken) / 2 / (lacking > 1 and lacking or 1)
       if supply / holders > part then part = supply / holders end
-      if part > rate then part = rate elseif part < 0 then part = 0 end
+      local most = supply > rate and supply or rate
+      if part > most then part = most elseif part < 0 then part = 0 end
     end
     if low_rate < huge then rate, burst = low_rate, low_burst end
     low_rate, low_burst, before, leased = huge, huge, leased, 0
