@@ -109,7 +109,8 @@ class Producing:
         if gates.get(operation.topic) is not gate:
             gate = self._publishing.gate(producer, now_ns)
         if not (producer.is_plain and messages) or size > producer.size_limit:
-            self.foretelling.take()
+            if stop - start > LARGE:
+                self.foretelling.take()
             if producer.lifecycle.state is State.CLOSING:
                 return self._stray(producer_id)
             return self._publishing.send(producer, sent_of((data, start, stop, head_of(fields))), now_ns)
