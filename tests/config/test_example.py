@@ -133,7 +133,7 @@ def keys(model: type[BaseModel]) -> Iterator[str]:
 @pytest.mark.seed("S1-141")
 def test_the_examples_of_the_documentation_are_valid(is_valid: Draft202012Validator) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     broker = plain(EXAMPLE.read_text())
     assert isinstance(broker, dict)
     for block in blocks:
