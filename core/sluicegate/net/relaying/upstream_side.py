@@ -165,15 +165,26 @@ class UpstreamSide(PacedReading):
 
     def _look_ahead(self, session: "BaseSession") -> None:
         """Have the kernel move the rest of a long answer, if the session need not see it."""
-        count = session.unread_bytes
-        connections, target = self._client.connections, self.client_transport
-        if count < WORTHWHILE or connections.is_tls or self._splice or not target:
+        if self._splice is not None:
             return
-        self._splice = begin(
-            connections.loop, connections.pipes, self.transport, target, count, self._spliced
+        self._splice = self._moving(
+            session.unread_bytes, self.transport, self.client_transport, self._spliced
         )
         if self._splice is not None:
             self.pause(SPLICED)
+
+    def _moving(
+        self,
+        count: int,
+        source: asyncio.Transport | None,
+        target: asyncio.Transport | None,
+        ended: Callable[[Splice], None],
+    ) -> Splice | None:
+        """Have the kernel move bytes from one side to the other, if that is worth it."""
+        connections = self._client.connections
+        if count < WORTHWHILE or connections.is_tls or source is None or target is None:
+            return None
+        return begin(connections.loop, connections.pipes, source, target, count, ended)
 
     def _spliced(self, splice: Splice) -> None:
         client = self._client
@@ -190,14 +201,12 @@ class UpstreamSide(PacedReading):
 
     def splice_request(self) -> None:
         """Have the kernel move the rest of a long request, if the session need not see it."""
-        session, connections, source = self._client.session, self._client.connections, self.client_transport
-        if session is None or session.unread_request_bytes < WORTHWHILE or connections.is_tls:
+        session = self._client.session
+        if session is None or self._splice_up is not None or self.closing_ns:
             return
-        if self._splice_up or not source or self.closing_ns:
-            return
-        count = session.unread_request_bytes
-        pipes = connections.pipes
-        self._splice_up = begin(connections.loop, pipes, source, self.transport, count, self._spliced_up)
+        self._splice_up = self._moving(
+            session.unread_request_bytes, self.client_transport, self.transport, self._spliced_up
+        )
         if self._splice_up is not None:
             self._client.pause(SPLICED)
 
