@@ -67,7 +67,6 @@ class WorkerMain:
         plugins = load_plugins(start["config"]["plugins"])
         config, broker = _configuration(start, plugins)
         _set_up_logs(config, broker, plugins, {} if siblings == 1 else {"worker": index})
-        announcer.sharing = siblings > 1
         send = partial(messages.send, writer)
         self._budgets = store_of(start, send)
         self._term = Term(*map(Latch, start["term"]))
@@ -290,12 +289,13 @@ async def main(descriptor: int, channel: int) -> int:
     :param channel: descriptor of the socket that reports open listeners to it.
     :return: exit code.
     """
-    announcer = Announcer(socket.socket(fileno=channel))
+    to_supervisor = socket.socket(fileno=channel)
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
     try:
         start = await messages.receive(reader)
         if start is None:
             return 1
+        announcer = Announcer(to_supervisor, sharing=start.get("workers", 1) > 1)
         await WorkerMain(start, writer, announcer).run(reader)
     except (OSError, PluginError, messages.BrokenMessageError, ValueError, KeyError) as error:
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
