@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluicegate.budgets import BudgetStoreError, Grant, Member, MemoryBudgets, MemoryBudgetStore, Request
+from sluicegate.config.budgets_section import OnBudgetLost
 from sluicegate.engine.factors import Factor
 from sluicegate.engine.gate import Gate
 from sluicegate.engine.state import BrokerState, TopicState
@@ -81,7 +82,7 @@ class Fleet:
 
     policies: Mapping[str, object]
     gateways: int = 1
-    on_lost: str = "share"
+    on_lost: OnBudgetLost = "share"
     factors: Mapping[str, float] = field(default_factory=dict)
     """What factors leave of all publish rates, by name."""
     now_ns: int = 1_000_000_000_000

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from sluicegate.budgets import BudgetStoreError, Grant, MemoryBudgets, MemoryBudgetStore, Place, Request
+from sluicegate.config.budgets_section import OnBudgetLost
 from sluicegate.engine.state import BrokerState, TopicState
-from sluicegate.leasing.places import OnLost, PlaceHolder
+from sluicegate.leasing.places import PlaceHolder
 from sluicegate.model import Action, Operation, OperationKind, TopicName
 from sluicegate.testing import RecordingSink, build_gate
 
@@ -46,7 +47,7 @@ class FragileStore(MemoryBudgetStore):
 class Fleet:
     """A store and its gateways."""
 
-    def __init__(self, policies: Mapping[str, object], on_lost: OnLost = "share") -> None:
+    def __init__(self, policies: Mapping[str, object], on_lost: OnBudgetLost = "share") -> None:
         self.now_ns = 100 * S
         self.budgets = MemoryBudgets(200_000, LEASE_NS // 1000, lambda: self.now_ns // 1000)
         self.now_ns += LEASE_NS  # the store knows by now of all places

@@ -5,6 +5,7 @@ from tests.engine.test_bucket import worst_window
 from tests.leasing.fleet import LEASE_NS, MS, Fleet, finished
 
 from sluicegate.budgets import BudgetStoreError
+from sluicegate.config.budgets_section import OnBudgetLost
 from sluicegate.config.models import Budgets
 from sluicegate.leasing.joining import holder_of
 
@@ -80,7 +81,7 @@ def test_a_gateway_that_never_heard_of_others_pauses() -> None:
 
 
 @pytest.mark.parametrize(("on_lost", "passes"), [("open", True), ("pause", False)])
-def test_open_and_pause(on_lost: str, passes: bool) -> None:
+def test_open_and_pause(on_lost: OnBudgetLost, passes: bool) -> None:
     fleet = Fleet(RATE, on_lost=on_lost)
     fleet.pass_time(2_000 * MS, each_step=lambda: _busy(fleet))
     _lose(fleet)

@@ -8,6 +8,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from sluicegate.config.strict import Strict
 from sluicegate.config.units import Duration, refuse
 
+OnBudgetLost: TypeAlias = Literal["share", "open", "pause"]
+
 
 class Budgets(Strict):
     """Limits that several gateways share; a URL alone stands for a section with defaults."""
@@ -26,7 +28,7 @@ class Budgets(Strict):
     gateways."""
     timeout: Duration = Field(default=20, gt=0)
     """How long a call to the store may take; nothing is tried again."""
-    on_budget_lost: Literal["share", "open", "pause"] = "share"
+    on_budget_lost: OnBudgetLost = "share"
     """What a gateway does while the store does not answer. share: it spends its share of each limit, that
     is the limit divided by the members last known; open: no shared limit applies; pause: messages under
     shared limits wait."""

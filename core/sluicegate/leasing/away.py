@@ -3,6 +3,7 @@
 import logging
 from math import inf
 
+from sluicegate.config.budgets_section import OnBudgetLost
 from sluicegate.engine.bucket import SECOND_NS
 
 log = logging.getLogger(__name__)
@@ -21,12 +22,12 @@ class Away:
     A process that has never heard how many members there are pauses instead of taking a share, as any share
     might be too much.
 
-    :param on_lost: `share`, `open` or `pause`.
+    :param on_lost: what is spent then.
     :param lease_ns: how long a lease lasts.
     :param now_ns: monotonic time at the start.
     """
 
-    def __init__(self, on_lost: str, lease_ns: int, now_ns: int) -> None:
+    def __init__(self, on_lost: OnBudgetLost, lease_ns: int, now_ns: int) -> None:
         self.members = 0
         """How many share the limits, as last heard; 0 before that."""
         self.calls = self.errors = 0

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from sluicegate.budgets import BudgetStore, BudgetStoreError, Place
+from sluicegate.config.budgets_section import OnBudgetLost
 from sluicegate.engine.shared_limits import TAKEN, SharedLimit
 from sluicegate.leasing.place_count import PlaceCount
 
@@ -14,8 +14,6 @@ _STALE_NS = 1_000_000_000
 """A failure that is older says nothing of the store."""
 _NEXT_LOOK_NS = 100_000_000
 """How soon places are freed if nothing waits for them."""
-
-OnLost = Literal["share", "open", "pause"]
 
 
 class PlaceHolder:
@@ -43,7 +41,7 @@ class PlaceHolder:
         broker: str,
         own: str,
         lease_ns: int,
-        on_lost: OnLost,
+        on_lost: OnBudgetLost,
         holders: Callable[[], int],
         clock: Callable[[], int],
     ) -> None:

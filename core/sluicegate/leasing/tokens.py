@@ -5,7 +5,7 @@ so it cannot be spent; what an answer brings can be spent until a lease after th
 call that failed, nothing of it is certain: the bucket keeps what it has until the former lease ends.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -72,9 +72,6 @@ class LeasedBuckets:
 
     def __len__(self) -> int:
         return len(self._accounts)
-
-    def __iter__(self) -> Iterator[LeasedBucket]:
-        return iter(tuple(self._accounts))
 
     def bucket(
         self, name: str, messages_per_s: float, bytes_per_s: float, burst_seconds: float, now_ns: int
