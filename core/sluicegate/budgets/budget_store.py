@@ -87,7 +87,7 @@ class Standing:
     limit: Limit
     """With the lowest rate and burst that its holders know."""
     level: float
-    """Tokens that nobody has leased; below 0 in debt."""
+    """Tokens that nobody has leased; negative while the bucket is in debt."""
     leased: float
     """Tokens of leases that may still be spent."""
     holders: int

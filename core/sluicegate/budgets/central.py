@@ -6,8 +6,8 @@ generation until its holder reports it, or until the generation after it has end
 lease has. So level + leased <= burst at all times, and what is unspent anywhere is at most that. Hence in
 every window of T seconds, whatever holders do or do not report: spent by all <= rate x T + burst.
 
-A holder whose one need is larger than a full bucket gets it once the bucket is full and nobody else has
-leased anything, and leaves a debt: spent by all <= rate x T + the largest need.
+One operation may need more tokens than a full bucket holds. Its holder gets them once the bucket is full and
+no other holder has a lease. The bucket is then in debt: spent by all <= rate x T + the largest need.
 
 Holders share max-min, by a part that each may have: those who want less get all they want. The part is
 corrected once a generation by what all have wanted of it, so that it fits within a few generations.
@@ -75,7 +75,7 @@ class CentralBucket:
         :param now_us: the time.
         """
         if self._settle(now_us, request.away) > 1:
-            self._rate = self._burst = inf  # nobody has asked for a generation
+            self._rate = self._burst = inf  # no holder has asked for at least one generation
         self._follow(request.limit)
         generation = floor(self._updated_us / self._lease_us)
         self._count(request, generation)

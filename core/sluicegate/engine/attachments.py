@@ -46,7 +46,7 @@ class Attachments:
         """Add a connection to an attachment, which is created if it is new.
 
         :param principal: whose it is; empty if nobody asks.
-        :param roams: whether its key names it at every gateway; False if nobody asks.
+        :param roams: whether its key names it at every gateway; False where limits are not shared.
         """
         if roams:
             self._roaming = self._roaming or set()

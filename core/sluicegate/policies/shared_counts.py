@@ -10,7 +10,7 @@ from sluicegate.model import Decision, EffectivePolicies
 
 
 class SharedCount:
-    """One limit of a topic; where nobody else counts, every place is free.
+    """One limit of a topic. Where it is not shared, every place is free.
 
     :param state: the topic's state.
     :param policies: of those whose limit it is.

@@ -22,7 +22,7 @@ class SharedByWorkers:
         self.count = count
         self.tell: list[Callable[..., None]] = []
         """Sends a message to each worker, by index."""
-        # As if they had begun long ago: nobody holds anything yet, so buckets are full and places free.
+        # No worker holds anything yet. So buckets may begin full and places free, as if begun long ago.
         self.budgets = MemoryBudgets(OF_WORKERS.lease * 1000, OF_WORKERS.place_lease * 1000, since_us=0)
         self.inboxes = [descriptors.pair() for _ in range(count)]
         """Receiving and sending end of each worker, by index: clients come to it from the others."""

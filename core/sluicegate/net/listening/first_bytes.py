@@ -1,4 +1,4 @@
-"""Looks at what clients send first, and leaves it for whoever will serve them."""
+"""Peeks at the first bytes of clients. They stay in the socket for the worker that serves the client."""
 
 import asyncio
 import socket

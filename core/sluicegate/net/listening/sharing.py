@@ -130,10 +130,10 @@ class Siblings:
         return self._serving.is_client_tls
 
     def refusal(self, address: str) -> None:
-        """None is refused: whoever serves a client decides."""
+        """Refuse no client here: the worker that serves it decides."""
 
     def refused(self, peer: str, refusal: ConnectionEvent) -> None:
-        """Never called, as none is refused."""
+        """Do nothing: no client is refused here."""
 
     def descriptors_used_up(self, error: OSError) -> None:
         """A client was refused for lack of descriptors."""
