@@ -1,6 +1,6 @@
 """What holders of shared limits need of the store that they share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -124,6 +124,20 @@ class Place:
     """Whether the holder has it already. It then has it again, if there is room, though the store lost it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a holder learns of a task that one of all does."""
+
+    leads: bool
+    """Whether it is this one, until its lease of the task ends."""
+    found: str
+    """What came of it last; empty if nothing has."""
+    age: float
+    """How long ago that was told, in seconds."""
+    told: Mapping[str, str]
+    """What the others told within a lease, by their names; empty for who does not lead."""
+
+
 class BudgetStore(Protocol):
     """Tokens and places of limits, and the members of the fleet, for one of the holders that share them.
 
@@ -156,10 +170,24 @@ class BudgetStore(Protocol):
         """
 
     async def leave(self) -> None:
-        """Stop being a member."""
+        """Stop being a member, and leading tasks."""
 
     async def members(self) -> Sequence[Member]:
         """All members of the fleet, in order of their names."""
+
+    async def attend(self, task: str, told: str, lease: float) -> Turn:
+        """Tell what this holder sees for a task, and lead the task if nobody does.
+
+        :param task: its name, unique in the fleet.
+        :param told: empty for nothing.
+        :param lease: how long it leads, and how long this is told, without another call; in seconds.
+        """
+
+    async def publish(self, task: str, found: str) -> bool:
+        """Say what came of a task.
+
+        :return: False if another holder leads it by now; then nothing is changed.
+        """
 
     async def standings(self) -> Sequence[Standing]:
         """How all limits of the fleet stand, in order of their names.
