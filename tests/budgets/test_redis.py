@@ -209,3 +209,22 @@ def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(BudgetStoreError, match="write redis://HOST") as raised:
         redis_client(url)
     assert "secret" not in str(raised.value)
+
+
+async def test_what_is_kept_of_a_task_ends_by_itself(started: MakeServer) -> None:
+    server = started()
+    async with opened(server.url) as store:
+        await store.attend("main|t", "told", 5)
+        await store.publish("main|t", "found")
+        start = "sluicegate:1:fleet:{task:main|t}:"
+        for key in ("leader", "told", "ends"):
+            assert 0 < int(server.ask("PTTL", start + key)) <= 3_600_000
+
+
+async def test_calls_for_which_no_message_waits_have_more_time(started: MakeServer) -> None:
+    server = started()
+    async with opened(server.url, timeout_s=0.01) as store:
+        server.pause()
+        with pytest.raises(BudgetStoreError, match="no answer within 1000 ms"):
+            await store.attend("t", "", 5)
+        server.resume()

@@ -1,6 +1,7 @@
 """Limits that several holders share: tokens that are leased, and places that are taken."""
 
 from sluicegate.budgets.budget_store import (
+    MOST_TOLD,
     TAKEN,
     BudgetStore,
     BudgetStoreError,
@@ -11,10 +12,13 @@ from sluicegate.budgets.budget_store import (
     Request,
     SameNameError,
     Standing,
+    Turn,
+    check_size,
 )
 from sluicegate.budgets.in_memory import MemoryBudgets, MemoryBudgetStore
 
 __all__ = [
+    "MOST_TOLD",
     "TAKEN",
     "BudgetStore",
     "BudgetStoreError",
@@ -27,4 +31,6 @@ __all__ = [
     "Request",
     "SameNameError",
     "Standing",
+    "Turn",
+    "check_size",
 ]

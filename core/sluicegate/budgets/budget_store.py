@@ -181,12 +181,14 @@ class BudgetStore(Protocol):
         :param task: its name, unique in the fleet.
         :param told: empty for nothing.
         :param lease: how long it leads, and how long this is told, without another call; in seconds.
+        :raises ValueError: if more than `MOST_TOLD` is told.
         """
 
     async def publish(self, task: str, found: str) -> bool:
         """Say what came of a task.
 
         :return: False if another holder leads it by now; then nothing is changed.
+        :raises ValueError: if more than `MOST_TOLD` was found.
         """
 
     async def standings(self) -> Sequence[Standing]:
@@ -201,3 +203,15 @@ class BudgetStore(Protocol):
 
 TAKEN: Final = -1
 """What `BudgetStore.hold` gives for a place that is held now."""
+MOST_TOLD: Final = 256 * 1024
+"""Largest text that is told of a task, or found by it, in bytes of UTF-8."""
+
+
+def check_size(task: str, text: str) -> None:
+    """Refuse a text of a task that is too long for a store.
+
+    :raises ValueError: if it is larger than `MOST_TOLD`.
+    """
+    size = len(text.encode())
+    if size > MOST_TOLD:
+        raise ValueError(f"task {task} tells {size} bytes, expected at most {MOST_TOLD}")

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
 
-from sluicegate.budgets.budget_store import Grant, Member, Place, Request, Standing
+from sluicegate.budgets.budget_store import Grant, Member, Place, Request, Standing, Turn, check_size
 from sluicegate.budgets.central import CentralBucket
 from sluicegate.budgets.fleet_members import FleetMembers
+from sluicegate.budgets.led_task import LedTask
 from sluicegate.budgets.places import Places
 
 
@@ -34,6 +35,7 @@ class MemoryBudgets:
         self._now_us = now_us
         self._buckets: dict[str, CentralBucket] = {}
         self._places: dict[str, Places] = {}
+        self._tasks: dict[str, LedTask] = {}
         self._fleet = FleetMembers(place_lease_us)
         self._since_us = now_us() if since_us is None else since_us
 
@@ -72,10 +74,28 @@ class MemoryBudgets:
         """All members; see `BudgetStore.members`."""
         return self._fleet.all(self._now_us())
 
+    def attend(self, holder: str, task: str, told: str, lease: float) -> Turn:
+        """Tell what a holder sees for a task, and lead it; see `BudgetStore.attend`."""
+        check_size(task, told)
+        return self._tasks.setdefault(task, LedTask()).attend(
+            holder, told, round(lease * 1e6), self._now_us()
+        )
+
+    def publish(self, holder: str, task: str, found: str) -> bool:
+        """Say what came of a task; see `BudgetStore.publish`."""
+        check_size(task, found)
+        return self._tasks.setdefault(task, LedTask()).publish(holder, found, self._now_us())
+
+    def stop_leading(self, holder: str) -> None:
+        """Lead no task any more."""
+        for task in self._tasks.values():
+            task.leave(holder)
+
     def forget(self) -> None:
         """Lose everything, as a store does that restarts without its data."""
         self._buckets.clear()
         self._places.clear()
+        self._tasks.clear()
         self._fleet = FleetMembers(self._place_lease_us)
         self._since_us = self._now_us()
 
@@ -125,7 +145,8 @@ class MemoryBudgetStore:
         return self._budgets.join(member, again)
 
     async def leave(self) -> None:
-        """Stop being a member."""
+        """Stop being a member, and leading tasks."""
+        self._budgets.stop_leading(self._holder)
         if self._member is not None:
             self._budgets.leave(self._member)
             self._member = None
@@ -133,6 +154,14 @@ class MemoryBudgetStore:
     async def members(self) -> Sequence[Member]:
         """All members."""
         return self._budgets.members()
+
+    async def attend(self, task: str, told: str, lease: float) -> Turn:
+        """Tell what this holder sees for a task, and lead the task if nobody does."""
+        return self._budgets.attend(self._holder, task, told, lease)
+
+    async def publish(self, task: str, found: str) -> bool:
+        """Say what came of a task."""
+        return self._budgets.publish(self._holder, task, found)
 
     async def standings(self) -> Sequence[Standing]:
         """How all limits stand."""

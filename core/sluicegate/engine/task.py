@@ -8,9 +8,9 @@ from dataclasses import dataclass
 class SharedTask(ABC):
     """What workers that share limits tell each other of a task, so that one of them does it for all.
 
-    One worker leads the task: it hears what the others see, runs the task, and tells what it found. The others
-    take that over instead of running it. If the leader ends, another leads. Where no limits are shared, or
-    while their store is away, each worker runs the task for itself.
+    One worker leads the task: it hears what the others see, runs the task, and tells what it found. The
+    others take that over instead of running it. If the leader ends, another leads. Where no limits are
+    shared, or while their store is away, each worker runs the task for itself.
 
     All methods are called on the thread of tasks, in this order: `tell`, then `hear`, the task's run and
     `found`, or else `take`.
@@ -20,7 +20,7 @@ class SharedTask(ABC):
         """What this worker sees of its own, such as its clients' rates; JSON of at most 256 KiB."""
         return ""
 
-    def hear(self, told: Mapping[str, str] | None) -> None:
+    def hear(self, told: Mapping[str, str] | None) -> None:  # noqa: B027 - few tasks need it
         """Take what the other workers see into account in the next run.
 
         :param told: by worker; None if it is unknown, as the store is away.
@@ -28,13 +28,14 @@ class SharedTask(ABC):
 
     @abstractmethod
     def found(self) -> str:
-        """What the last run found; JSON of at most 256 KiB."""
+        """What the last run found; JSON of at most 256 KiB. What the run applied has taken effect by then."""
 
     @abstractmethod
     def take(self, found: str, age_s: float) -> None:
         """Take over what the leader found, also before this worker leads for the first time.
 
-        :param age_s: how long ago it was told, in seconds. Clocks of hosts may differ, so times within need it.
+        :param age_s: how long ago it was told, in seconds. Clocks of hosts may differ, so times within need
+            it.
         :raises ValueError: if it cannot be read, as another version wrote it.
         """
 

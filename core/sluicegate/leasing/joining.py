@@ -6,7 +6,7 @@ from secrets import token_hex
 from time import monotonic_ns
 from typing import TYPE_CHECKING, NoReturn
 
-from sluicegate.budgets import BudgetStore, BudgetStoreError, Grant, Member, Place, Request, Standing
+from sluicegate.budgets import BudgetStore, BudgetStoreError, Grant, Member, Place, Request, Standing, Turn
 from sluicegate.config.models import Budgets
 from sluicegate.leasing.away import Away
 from sluicegate.leasing.holder import Holder
@@ -90,6 +90,14 @@ class UnusableStore:
         """Nothing to leave."""
 
     async def members(self) -> "Sequence[Member]":
+        """Fail."""
+        self._fail()
+
+    async def attend(self, task: str, told: str, lease: float) -> Turn:
+        """Fail."""
+        self._fail()
+
+    async def publish(self, task: str, found: str) -> bool:
         """Fail."""
         self._fail()
 

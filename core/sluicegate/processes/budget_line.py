@@ -21,6 +21,8 @@ from sluicegate.budgets import (
     Request,
     SameNameError,
     Standing,
+    Turn,
+    check_size,
 )
 from sluicegate.config.models import Budgets
 
@@ -28,6 +30,8 @@ KIND: Final = "budget"
 """Of messages in both directions."""
 OF_WORKERS: Final = Budgets(url="supervisor:", timeout=50)
 """What holds for limits that the supervisor keeps; no message waits for it, so it may take its time."""
+_OFF_PATH_S: Final = 1.0
+"""How long a call about a task may take, for which nobody waits."""
 
 
 class Send(Protocol):
@@ -52,6 +56,8 @@ _METHODS: Final = {
         BudgetStore.join,
         BudgetStore.leave,
         BudgetStore.members,
+        BudgetStore.attend,
+        BudgetStore.publish,
         BudgetStore.standings,
     )
 }
@@ -139,13 +145,25 @@ class LineBudgetStore:
         return members
 
     async def leave(self) -> None:
-        """Stop being a member."""
+        """Stop being a member, and leading tasks."""
         await self._call("leave")
 
     async def members(self) -> Sequence[Member]:
         """All members."""
         members: Sequence[Member] = await self._call("members")
         return members
+
+    async def attend(self, task: str, told: str, lease: float) -> Turn:
+        """Tell what this holder sees for a task, and lead the task if nobody does."""
+        check_size(task, told)
+        turn: Turn = await self._call("attend", task, told, lease, timeout_s=_OFF_PATH_S)
+        return turn
+
+    async def publish(self, task: str, found: str) -> bool:
+        """Say what came of a task."""
+        check_size(task, found)
+        is_kept: bool = await self._call("publish", task, found, timeout_s=_OFF_PATH_S)
+        return is_kept
 
     async def standings(self) -> Sequence[Standing]:
         """How all limits stand."""
@@ -156,17 +174,18 @@ class LineBudgetStore:
         """Ask no more."""
         self.lost()
 
-    async def _call(self, call: str, *given: object) -> Any:
+    async def _call(self, call: str, *given: object, timeout_s: float = 0) -> Any:
+        timeout_s = max(timeout_s, self._timeout_s)
         if self._is_lost:
             raise BudgetStoreError("the supervisor of this worker is gone")
         number = next(self._numbers)
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
         self._send(KIND, number=number, call=call, given=given)
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(timeout_s):
                 await asyncio.wait((asked,))
         except TimeoutError:
-            late = f"the supervisor did not answer within {self._timeout_s * 1000:g} ms"
+            late = f"the supervisor did not answer within {timeout_s * 1000:g} ms"
             raise BudgetStoreError(late) from None
         finally:
             del self._asked[number]

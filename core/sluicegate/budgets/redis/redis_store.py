@@ -20,6 +20,8 @@ from sluicegate.budgets.budget_store import (
     Request,
     SameNameError,
     Standing,
+    Turn,
+    check_size,
 )
 from sluicegate.budgets.central import CentralBucket
 from sluicegate.budgets.redis.scripts import SCRIPTS
@@ -28,6 +30,8 @@ _AT_ONCE: Final = 500
 """Limits of one script call, so that no call holds the server for long."""
 _PATIENT_S: Final = 10.0
 """How long a call for people may take."""
+_OFF_PATH_S: Final = 1.0
+"""How long a call may take for which neither people nor messages wait."""
 
 
 class RedisBudgetStore:
@@ -64,6 +68,7 @@ class RedisBudgetStore:
         self._timeout_s = timeout_s
         self._now_us = now_us
         self._member: Member | None = None
+        self._attended: set[str] = set()
 
     async def begin(self) -> tuple[int, int]:
         """Ask the store when the budgets of this fleet began: then each limit was empty.
@@ -116,11 +121,17 @@ class RedisBudgetStore:
         return int(count)
 
     async def leave(self) -> None:
-        """Stop being a member."""
+        """Stop being a member, and leading tasks."""
+        calls: list[_Call] = [
+            ("step_down", self._task_keys(task), (self._holder,)) for task in sorted(self._attended)
+        ]
+        self._attended.clear()
         if self._member is not None:
             member, self._member = self._member, None
+            calls.append(("leave", self._member_keys(), (_name(member), member.instance)))
+        if calls:
             async with self._answering():
-                await self._called(("leave", self._member_keys(), (_name(member), member.instance)))
+                await self._called(*calls)
 
     async def members(self) -> Sequence[Member]:
         """All members."""
@@ -128,6 +139,26 @@ class RedisBudgetStore:
             [answer] = await self._called(("members", self._member_keys(), ()))
         texts = [text.decode() for text in answer]
         return [_member(name, value) for name, value in sorted(zip(texts[::2], texts[1::2], strict=True))]
+
+    async def attend(self, task: str, told: str, lease: float) -> Turn:
+        """Tell what this holder sees for a task, and lead the task if nobody does."""
+        check_size(task, told)
+        self._attended.add(task)
+        async with self._answering(_OFF_PATH_S):
+            await self.begin()
+            about = self._holder, round(lease * 1e6), told
+            [answer] = await self._called(("attend", self._task_keys(task), about))
+        leads, age_us, *texts = answer
+        found, *others = (text.decode() for text in texts)
+        return Turn(bool(leads), found, int(age_us) / 1e6, dict(zip(others[::2], others[1::2], strict=True)))
+
+    async def publish(self, task: str, found: str) -> bool:
+        """Say what came of a task."""
+        check_size(task, found)
+        async with self._answering(_OFF_PATH_S):
+            keys = self._task_keys(task)
+            [is_kept] = await self._called(("publish", keys[:1], (self._holder, found)))
+        return bool(is_kept)
 
     async def standings(self) -> Sequence[Standing]:
         """How all limits stand."""
@@ -181,6 +212,10 @@ class RedisBudgetStore:
 
     def _member_keys(self) -> list[str]:
         return [f"{self._prefix}:{{members}}:members", f"{self._prefix}:{{members}}:alive"]
+
+    def _task_keys(self, task: str) -> list[str]:
+        start = f"{self._prefix}:{{task:{task}}}"
+        return [f"{start}:leader", f"{start}:told", f"{start}:ends"]
 
     async def _called(self, *calls: "_Call") -> list[Any]:
         """What scripts answer, in one round trip.

@@ -23,6 +23,18 @@ def _script(name: str) -> Script:
 
 
 SCRIPTS: Final[Mapping[str, Script]] = {
-    name: _script(name) for name in ("since", "reserve", "hold", "release", "join", "leave", "members")
+    name: _script(name)
+    for name in (
+        "since",
+        "reserve",
+        "hold",
+        "release",
+        "join",
+        "leave",
+        "members",
+        "attend",
+        "publish",
+        "step_down",
+    )
 }
 """All of them, by the name of their file; `common.lua` is the beginning of each."""
