@@ -31,7 +31,7 @@ def _info(policies: str, messages: float, **more: object) -> str:
 async def _share(url: str) -> None:
     """Be three members, two of which use a limit."""
     members = [
-        Member("one", "main/0", "1", _info("v1", 150)),
+        Member("one", "main/0", "1", _info("v1", 150, led=["main|storage_quota"])),
         Member("three", "main/0", "3", "not JSON, of a later version"),
         Member("two", "main/0", "2", _info("v1", 40, name_is_taken=True)),
     ]
@@ -62,6 +62,9 @@ def test_status_shows_members_and_limits(run_in: Run, redis: RedisServer) -> Non
         "three    main/0  -         other policies than most",
         "two      main/0  v1        another gateway has this name, too: set `budgets.gateway`",
         "",
+        "task                run by",
+        "main|storage_quota  one main/0",
+        "",
         "limit                rate   burst  holders  demand  granted  shares",
         "main|orders|publish  200/s  400    2        200/s   190/s    one main/0 150, two main/0 40",
         "not in use now: 1 more (--all)",
@@ -73,6 +76,7 @@ def test_status_shows_members_and_limits(run_in: Run, redis: RedisServer) -> Non
     assert (report["fleet"], "hunter2" in str(report)) == ("default", False)
     assert [each["has_other_policies"] for each in report["members"]] == [False, True, False]
     assert [each["name_is_taken"] for each in report["members"]] == [False, False, True]
+    assert report["tasks"] == [{"name": "main|storage_quota", "gateway": "one", "worker": "main/0"}]
     [unused, used] = report["limits"]
     assert (unused["name"], unused["granted"], unused["shares"]) == (f"{UNUSED}|b", None, [])
     assert used["shares"] == [

@@ -13,6 +13,7 @@ from tests.waiting import LONG_S, until
 from sluicegate.engine.task import Task
 from sluicegate.runtime import tasks as module
 from sluicegate.runtime.plugin_metrics import PluginMetrics
+from sluicegate.runtime.shared_runs import TurnsElsewhere
 from sluicegate.runtime.tasks import TaskThread
 
 
@@ -24,12 +25,13 @@ class Lab:
         self.failures: list[tuple[str, str]] = []
         self.threads: list[TaskThread] = []
 
-    def start(self, *tasks: Task) -> TaskThread:
+    def start(self, *tasks: Task, turns: TurnsElsewhere | None = None) -> TaskThread:
         thread = TaskThread(
             [("mine", task) for task in tasks],
             self.metrics,
             lambda plugin, text: self.failures.append((plugin, text)),
             lambda: time.time_ns() // 1_000_000,
+            turns=turns,
         )
         self.threads.append(thread)
         thread.start()

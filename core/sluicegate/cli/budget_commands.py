@@ -14,7 +14,7 @@ from sluicegate.cli.opening import Opened, open_file
 from sluicegate.cli.options import config_file
 from sluicegate.config.models import Budgets
 from sluicegate.config.secrets import shown_text
-from sluicegate.leasing.member_info import LIMITS, NAME_IS_TAKEN, POLICIES, member_info
+from sluicegate.leasing.member_info import LED, LIMITS, NAME_IS_TAKEN, POLICIES, member_info
 from sluicegate.output import echo, echo_json
 
 _DIMENSIONS = {"m": 0, "b": 1}
@@ -36,7 +36,7 @@ def status(file: str, shows_all: bool, is_json: bool) -> None:
 
     The store of FILE is asked, not a gateway, so this works on any host that reaches it. A member is a worker
     process of a gateway. `granted` and `shares` are what members were granted lately, a second; each member
-    tells of its 50 busiest limits.
+    tells of its 50 busiest limits. `run by` names the member that runs a task for all.
 
     Marked are members with other policies than more than half of all, as the lowest limit wins while policies
     differ, and members whose name another gateway of the fleet has, too.
@@ -85,6 +85,11 @@ def as_json(settings: Budgets, members: Sequence[Member], standings: Sequence[St
             }
             for member, info in zip(members, infos, strict=True)
         ],
+        "tasks": [
+            {"name": task, "gateway": member.gateway, "worker": member.worker}
+            for member, info in zip(members, infos, strict=True)
+            for task in info.get(LED, ())
+        ],
         "limits": [_limit(each, members, infos) for each in standings],
     }
 
@@ -126,6 +131,9 @@ def as_text(report: dict[str, Any], shows_all: bool) -> list[str]:
     rows = [("gateway", "worker", "policies", "")]
     rows += [(each["gateway"], each["worker"], each["policies"] or "-", _marks(each)) for each in members]
     lines += [*(aligned(rows) if members else ["no gateway shares it now"]), ""]
+    if tasks := report["tasks"]:
+        led = sorted((each["name"], f"{each['gateway']} {each['worker']}") for each in tasks)
+        lines += [*aligned([("task", "run by"), *led]), ""]
     limits = [each for each in report["limits"] if shows_all or each["holders"]]
     head = ("limit", "rate", "burst", "holders", "demand", "granted", "shares")
     lines += aligned([head, *map(_row, limits)]) if limits else ["no limit is in use"]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from time import monotonic_ns
 from typing import Any, TypeVar
 
-from sluicegate.budgets import BudgetStore, BudgetStoreError, Member, SameNameError
+from sluicegate.budgets import BudgetStore, BudgetStoreError, Member, SameNameError, Turn
 from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.leasing.away import Away
 from sluicegate.leasing.member_info import POLICIES, member_info
@@ -58,6 +58,8 @@ class Holder:
         """Whether no other process of the fleet is known to have its name."""
         self.other_policies: int | None = None
         """Members whose policies are of another version than here; None while that is unknown."""
+        self.led: set[str] = set()
+        """Tasks that this process does for all."""
         tokens.wake = self._woken.set
 
     def start(self) -> None:
@@ -81,6 +83,33 @@ class Holder:
         except BudgetStoreError as error:
             log.info("could not leave the budget store: %s", error)
         await self._store.close()
+
+    async def attend(self, task: str, told: str, lease: float) -> Turn:
+        """Tell what this process sees for a task, and lead it if nobody does; see `BudgetStore.attend`.
+
+        :raises BudgetStoreError: if the store does not answer, or this holder is closed.
+        """
+        leads = False
+        try:
+            if not self._tasks:
+                raise BudgetStoreError("this worker ends")
+            turn = await self._store.attend(task, told, lease)
+            leads = turn.leads
+        finally:
+            (self.led.add if leads else self.led.discard)(task)
+        return turn
+
+    async def publish(self, task: str, found: str) -> bool:
+        """Say what came of a task; see `BudgetStore.publish`.
+
+        :raises BudgetStoreError: as for `attend`.
+        """
+        if not self._tasks:
+            raise BudgetStoreError("this worker ends")
+        is_kept = await self._store.publish(task, found)
+        if not is_kept:
+            self.led.discard(task)
+        return is_kept
 
     async def turn(self) -> None:
         """Make the calls that are due."""

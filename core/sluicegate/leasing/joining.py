@@ -10,7 +10,7 @@ from sluicegate.budgets import BudgetStore, BudgetStoreError, Grant, Member, Pla
 from sluicegate.config.models import Budgets
 from sluicegate.leasing.away import Away
 from sluicegate.leasing.holder import Holder
-from sluicegate.leasing.member_info import LIMITS, NAME_IS_TAKEN, POLICIES
+from sluicegate.leasing.member_info import LED, LIMITS, NAME_IS_TAKEN, POLICIES
 from sluicegate.leasing.places import PlaceHolder
 from sluicegate.leasing.tokens import LeasedBuckets
 
@@ -50,6 +50,8 @@ def holder_of(
         info: dict[str, object] = {POLICIES: policies(), LIMITS: tokens.busiest(_BUSIEST)}
         if not holder.has_name:
             info[NAME_IS_TAKEN] = True
+        if holder.led:
+            info[LED] = sorted(holder.led)
         return Member(settings.gateway_name, f"{broker}/{worker}", instance, json.dumps(info))
 
     on_lost = settings.on_budget_lost

@@ -13,6 +13,9 @@ LIMITS = "limits"
 NAME_IS_TAKEN = "name_is_taken"
 """Key: whether another process of the fleet has its name; absent if none has."""
 
+LED = "led"
+"""Key: names of the tasks that it does for all; absent if there are none."""
+
 
 def member_info(member: Member) -> Mapping[str, Any]:
     """What it tells, by these keys; nothing if another version wrote it in a way of its own."""

@@ -35,6 +35,7 @@ from sluicegate.runtime.held_samples import held_now
 from sluicegate.runtime.host import EngineHost
 from sluicegate.runtime.plugins import Plugins
 from sluicegate.runtime.reported import BUDGETS_FACT
+from sluicegate.runtime.shared_runs import TurnsElsewhere
 from sluicegate.runtime.slow_calls import SLOW_MS
 
 log = logging.getLogger(__name__)
@@ -221,7 +222,8 @@ class Worker:
         self.spawn(self._host.tls.watch())
         self._host.notify("sluicegate_startup")
         try:
-            if (tasks := self._host.dynamics.start()) is not None:
+            turns = None if self._holder is None else TurnsElsewhere(self._holder, loop)
+            if (tasks := self._host.dynamics.start(turns)) is not None:
                 await asyncio.to_thread(tasks.wait_first)
             await self._front.start(self)
             await self._connections.prober.first(_FIRST_PROBE_S)

@@ -11,6 +11,7 @@ from sluicegate.engine.pressure import PressureSource
 from sluicegate.engine.task import Task
 from sluicegate.runtime.context import GatewayContext
 from sluicegate.runtime.plugins import Implementation, Plugins
+from sluicegate.runtime.shared_runs import TurnsElsewhere
 from sluicegate.runtime.tasks import TaskThread
 
 FACT = "factor."
@@ -38,9 +39,10 @@ class Dynamics:
         self._stored: dict[str, tuple[float, str, bool]] = {}
         self._stored_ns: dict[str, int] = {}
 
-    def start(self) -> TaskThread | None:
+    def start(self, turns: TurnsElsewhere | None = None) -> TaskThread | None:
         """Ask for factors, pressure sources and tasks, in this order, and begin with the tasks.
 
+        :param turns: what workers tell each other of shared tasks; None if nothing is shared.
         :return: the tasks' thread, whose first runs are to be waited for; None if there are no tasks.
         """
         context = self.context
@@ -66,6 +68,8 @@ class Dynamics:
                 context.metrics,
                 lambda plugin, text: context.apply(lambda: context.fault(plugin, text)),
                 context.wall_ms,
+                context.broker,
+                turns,
             )
             self._tasks.start()
         return self._tasks

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from math import isfinite
 from threading import Event, Thread
 from time import monotonic_ns
@@ -11,6 +11,7 @@ from sluicegate.engine.faults import CAUGHT, error_text, shown
 from sluicegate.engine.plugin_metrics import Metrics
 from sluicegate.engine.task import Task
 from sluicegate.pacing.log_throttle import LineLimiter
+from sluicegate.runtime.shared_runs import SharedRuns, TurnsElsewhere
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,20 @@ class _Supervised:
         """Beginning of the last run that was logged as blocking."""
         self.hanging: asyncio.Future[None] | None = None
         """A run that did not end when it was cancelled."""
+        self.shared_runs: SharedRuns | None = None
+        """Runs it for all that share it; None if it is run here alone."""
+        self.interval_s = 0.0
+        self.later_s = 0.0
+        """How much later than its interval says the next run is due."""
+
+    async def run(self) -> None:
+        """Run it once, or have another worker run it."""
+        self.later_s = 0.0
+        if self.shared_runs is None:
+            await self.task.run()
+        else:
+            due_s = await self.shared_runs.run(self.limit_s, self.interval_s)
+            self.later_s = due_s - self.interval_s
 
 
 class TaskThread:
@@ -50,6 +65,8 @@ class TaskThread:
     :param metrics: receives the results of runs, by task.
     :param failed: called with the plugin's name and what failed, in any thread.
     :param wall_ms: gives the time for metrics, in ms since 1970.
+    :param broker: its name, which is the same at all gateways of a fleet.
+    :param turns: what workers tell each other of shared tasks; None if nothing is shared.
     """
 
     def __init__(
@@ -58,6 +75,8 @@ class TaskThread:
         metrics: Metrics,
         failed: Callable[[str, str], None],
         wall_ms: Callable[[], int],
+        broker: str = "",
+        turns: TurnsElsewhere | None = None,
     ) -> None:
         self._supervised = [_Supervised(plugin, task) for plugin, task in tasks]
         self._failed = failed
@@ -78,6 +97,8 @@ class TaskThread:
         )
         for supervised in self._supervised:
             self._failures.inc(0, supervised.task.name)
+        if turns is not None:
+            self._share(broker, turns, metrics)
         self._first = Event()
         self._waiting = {supervised.task.name for supervised in self._supervised}
         self._began = Event()
@@ -86,6 +107,22 @@ class TaskThread:
         """Why the thread has no event loop."""
         self._ending: asyncio.Event | None = None
         self._thread = Thread(target=self._run, name="sluicegate-tasks", daemon=True)
+
+    def _share(self, broker: str, turns: TurnsElsewhere, metrics: Metrics) -> None:
+        for supervised in self._supervised:
+            task, shared = supervised.task, supervised.task.shared
+            if shared is not None:
+                leads = metrics.gauge(
+                    "sluicegate_task_leads", "1 if this gateway runs a shared task for all.", ("task",)
+                )
+                leads.set(0, task.name)
+                supervised.shared_runs = SharedRuns(
+                    task,
+                    shared,
+                    f"{broker}|{task.name}",
+                    turns,
+                    lambda is_first, leads=leads, name=task.name: leads.set(is_first, name),
+                )
 
     def start(self) -> None:
         """Start the thread and the first run of each task.
@@ -163,7 +200,8 @@ class TaskThread:
         left_s = 0.0
         while left_s >= 0:
             await asyncio.sleep(min(left_s, _LONGEST_SLEEP_S))
-            left_s = self._interval_s(supervised) - (monotonic_ns() - began_ns) / 1e9
+            due_s = self._interval_s(supervised) + supervised.later_s
+            left_s = due_s - (monotonic_ns() - began_ns) / 1e9
 
     def _interval_s(self, supervised: _Supervised) -> float:
         try:
@@ -178,7 +216,8 @@ class TaskThread:
     async def _run_once(self, supervised: _Supervised, began_ns: int) -> None:
         name = supervised.task.name
         self._attempt.set(self._wall_ms() / 1000, name)
-        supervised.limit_s = max(LEAST_LIMIT_S, _INTERVALS * self._interval_s(supervised))
+        supervised.interval_s = self._interval_s(supervised)
+        supervised.limit_s = max(LEAST_LIMIT_S, _INTERVALS * supervised.interval_s)
         supervised.began_ns = began_ns
         try:
             await self._bounded(supervised)
@@ -197,7 +236,7 @@ class TaskThread:
         """
         if supervised.hanging is not None and not supervised.hanging.done():
             raise TimeoutError("an earlier run was cancelled and still runs")
-        run = asyncio.ensure_future(_guarded(supervised.task))
+        run = asyncio.ensure_future(_guarded(supervised.run))
         # Not `wait_for`: it never returns if the task ignores its cancellation.
         try:
             done, _ = await asyncio.wait({run}, timeout=supervised.limit_s)
@@ -232,8 +271,8 @@ class TaskThread:
         self._failed(supervised.plugin, f"task {name}: {text}")
 
 
-async def _guarded(task: Task) -> None:
+async def _guarded(run: Callable[[], Awaitable[None]]) -> None:
     try:
-        await task.run()
+        await run()
     except (SystemExit, KeyboardInterrupt) as error:  # would end the thread with all other tasks
         raise RuntimeError(f"raised {error!r}") from error
