@@ -42,6 +42,7 @@ from sluicegate.budgets import (
     Request,
     SameNameError,
     Standing,
+    Turn,
 )
 from sluicegate.config import (
     BrokerConfig,
@@ -65,8 +66,9 @@ from sluicegate.engine.faults import Fault, GateFaults
 from sluicegate.engine.plugin_metrics import Counter, Gauge, Metrics
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.quota import Quota
+from sluicegate.engine.shared_factors import SharedFactors
 from sluicegate.engine.state import SubscriptionState, TopicState
-from sluicegate.engine.task import Task
+from sluicegate.engine.task import SharedTask, Task
 from sluicegate.engine.topic_context import TopicContext
 from sluicegate.hooks import OpenedPolicies, hookimpl
 from sluicegate.host.http_get import HttpError, http_get
@@ -264,6 +266,8 @@ __all__ = [
     "Services",
     "Scope",
     "Setting",
+    "SharedFactors",
+    "SharedTask",
     "Size",
     "SizeOf",
     "Source",
@@ -297,4 +301,5 @@ __all__ = [
     "Request",
     "SameNameError",
     "Standing",
+    "Turn",
 ]

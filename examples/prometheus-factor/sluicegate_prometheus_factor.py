@@ -8,7 +8,17 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from sluicegate.api import BrokerContext, Duration, Factor, HttpError, PolicyModel, Task, hookimpl, http_get
+from sluicegate.api import (
+    BrokerContext,
+    Duration,
+    Factor,
+    HttpError,
+    PolicyModel,
+    SharedFactors,
+    Task,
+    hookimpl,
+    http_get,
+)
 
 NAME = "prometheus_factor"
 URL, INTERVAL, TIMEOUT = f"{NAME}_url", f"{NAME}_interval", f"{NAME}_timeout"
@@ -57,15 +67,22 @@ def sluicegate_quota_factors(context: BrokerContext) -> Sequence[Factor]:
 
 @hookimpl
 def sluicegate_tasks(context: BrokerContext) -> Sequence[Task]:
-    # Policies are read again each time, so that a change needs no restart.
-    return [Task(NAME, lambda: int(context.policies.number(INTERVAL)), lambda: follow(context))]
-
-
-async def follow(context: BrokerContext) -> None:
-    """Ask once, and bring the factor to what is answered."""
     factor = context.factors.get(NAME)
-    if factor is None:
-        return
+    if factor is None:  # another plugin has one of this name
+        return []
+    # Policies are read again each time, so that a change needs no restart.
+    return [
+        Task(
+            NAME,
+            lambda: int(context.policies.number(INTERVAL)),
+            lambda: follow(context, factor),
+            SharedFactors([factor], context.apply),
+        )
+    ]
+
+
+async def follow(context: BrokerContext, factor: Factor) -> None:
+    """Ask once, and bring the factor to what is answered."""
     question = _question(context)
     if not question:
         context.apply(lambda: factor.set(1.0, ""))

@@ -175,3 +175,14 @@ def test_without_a_query_nothing_is_asked_and_nothing_restricted(prometheus):
     del context.values[plugin.NAME]
     follow(context)
     assert (factor.value, len(prometheus.asked)) == (1.0, 1)
+
+
+def test_other_gateways_of_a_fleet_take_over_what_one_asked_for(prometheus):
+    context, _ = broker(prometheus.url)
+    other_context, other = broker(prometheus.url)
+    prometheus.gives("0.25")
+    follow(context)
+    [task], [other_task] = map(plugin.sluicegate_tasks, (context, other_context))
+    other_task.shared.take(task.shared.found(), 0.0)
+    assert (other.value, other.why, other.known) == (0.25, "the query gives 0.25", True)
+    assert len(prometheus.asked) == 1

@@ -2,7 +2,7 @@
 
 import gc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.engine.test_wait_queue import leave
 from sluicegate.engine.bucket import SECOND_NS, DualBucket
 from sluicegate.engine.check import Check, Stage
 from sluicegate.engine.factors import Factor, Factors
+from sluicegate.engine.shared_factors import SharedFactors
 from sluicegate.engine.switch import Switch
 from sluicegate.engine.throttle import PAUSE_NS, ThrottledLimit, paused, reduced
 from sluicegate.model import (
@@ -402,3 +403,41 @@ def test_a_factor_without_a_name_is_refused_with_its_repr() -> None:
 def test_an_error_shows_the_invalid_factor(value: float, why: Any, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         Factor("disk", "").set(value, why)
+
+
+# -- factors that one worker computes for all ----------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.text(), st.booleans()), min_size=1, max_size=4),
+)
+def test_shared_factors_are_taken_over_as_they_are(news: list[tuple[float, str, bool]]) -> None:
+    ours, theirs = ([Factor(f"f{index}", "Wait.") for index in range(len(news))] for _ in range(2))
+    for factor, (value, why, known) in zip(ours, news, strict=True):
+        factor.set(value, why, known=known)
+    calls: list[Callable[[], None]] = []
+    SharedFactors(theirs, calls.append).take(SharedFactors(ours, calls.append).found(), 3.0)
+    assert [each.value for each in theirs] == [1.0] * len(news), "it is done by the thread of the gates"
+    [call] = calls
+    call()
+    assert [(each.value, each.why, each.known) for each in theirs] == news
+
+
+@pytest.mark.parametrize(
+    "found",
+    ["", "{", "1", "[]", '{"f": 1}', '{"f": []}', '{"f": ["1", "", true]}', '{"f": [2, "", true]}',
+     '{"f": [NaN, "", true]}', '{"f": [0.5, null, true]}'],
+)  # fmt: skip
+def test_shared_factors_that_cannot_be_read_change_nothing(found: str) -> None:
+    factor = Factor("f", "Wait.")
+    factor.set(0.5, "before")
+    with pytest.raises(ValueError):  # noqa: PT011 - of many texts
+        SharedFactors([factor], lambda call: call()).take(found, 0.0)
+    assert (factor.value, factor.why) == (0.5, "before")
+
+
+def test_a_shared_factor_that_the_leader_does_not_have_stays() -> None:
+    factor = Factor("f", "Wait.")
+    factor.set(0.5, "before")
+    SharedFactors([factor], lambda call: call()).take('{"g": [0.1, "", true]}', 0.0)
+    assert factor.value == 0.5

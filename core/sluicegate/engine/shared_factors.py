@@ -29,6 +29,8 @@ class SharedFactors(SharedTask):
         """
         by_name = json.loads(found)
         try:
+            if not isinstance(by_name, dict):
+                raise TypeError(f"a {type(by_name).__name__}")
             news = [(each, *by_name[each.name]) for each in self._factors if each.name in by_name]
             for factor, value, why, known in news:
                 Factor(factor.name, "").set(value, why, known=known)
