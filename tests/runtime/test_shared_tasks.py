@@ -270,7 +270,7 @@ def test_of_two_threads_of_tasks_one_runs_a_shared_task(lab: Lab, main_loop: Mai
         assert [each.value("sluicegate_task_leads", "work") for each in labs] == [1, 0]
         asyncio.run_coroutine_threadsafe(stores[0].leave(), main_loop.loop).result(LONG_S)
         lab.threads[0].stop()
-        until(lambda: shares[1].runs > 0, LONG_S)
+        until(lambda: shares[1].runs > 0)
         assert other_lab.value("sluicegate_task_leads", "work") == 1
         assert labs[0].failures == labs[1].failures == []
     finally:

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from math import isfinite
 from threading import Event, Thread
 from time import monotonic_ns
 
 from sluicegate.engine.faults import CAUGHT, error_text, shown
-from sluicegate.engine.plugin_metrics import Metrics
+from sluicegate.engine.plugin_metrics import Gauge, Metrics
 from sluicegate.engine.task import Task
 from sluicegate.pacing.log_throttle import LineLimiter
 from sluicegate.runtime.shared_runs import SharedRuns, TurnsElsewhere
@@ -121,7 +122,7 @@ class TaskThread:
                     shared,
                     f"{broker}|{task.name}",
                     turns,
-                    lambda is_first, leads=leads, name=task.name: leads.set(is_first, name),
+                    partial(_show, leads, task.name),
                 )
 
     def start(self) -> None:
@@ -269,6 +270,10 @@ class TaskThread:
                 extra={"left_out": left_out},
             )
         self._failed(supervised.plugin, f"task {name}: {text}")
+
+
+def _show(gauge: Gauge, task: str, leads: bool) -> None:
+    gauge.set(leads, task)
 
 
 async def _guarded(run: Callable[[], Awaitable[None]]) -> None:

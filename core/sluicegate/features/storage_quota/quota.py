@@ -13,6 +13,7 @@ from sluicegate.engine.factors import Factor
 from sluicegate.engine.task import Task
 from sluicegate.features.storage_quota.quota_fields import POLICY, STALE_AFTER, limits_of, problem_with
 from sluicegate.features.storage_quota.quota_metrics import StorageMetrics
+from sluicegate.features.storage_quota.shared_usage import Readings, SharedUsage
 from sluicegate.features.storage_quota.snapshot import BrokerUsage, Snapshot
 from sluicegate.features.storage_quota.usage_tracker import UsageTracker, Verdict
 from sluicegate.features.storage_quota.volumes import Limits, State
@@ -62,7 +63,10 @@ class StorageQuota:
     ) -> None:
         config: StorageConfig = context.config.storage
         self.factor = Factor(POLICY, self._advice)
-        self.task = Task(POLICY, lambda: config.interval, self.run)
+        # File systems are those of one host, so that each gateway reads its own.
+        of_cluster = config.source != "path"
+        shared = SharedUsage(self.readings, self.take_over, context.wall_ms) if of_cluster else None
+        self.task = Task(POLICY, lambda: config.interval, self.run, shared)
         self.tracker = UsageTracker(config.brokers)
         self._context = context
         self._config = config
@@ -89,6 +93,21 @@ class StorageQuota:
         # Last, because a topic that cannot be written must not delay the effect of a breach.
         if self._publish is not None and not self._failed:
             await self._publish_all(self._publish)
+
+    def readings(self) -> Readings:
+        """What is known of all nodes."""
+        tracker = self.tracker
+        return Readings(tracker.states, tracker.seen_ms, self._active, self._failed)
+
+    def take_over(self, readings: Readings) -> None:
+        """Apply what another gateway has read, as if this one had."""
+        self._active = readings.active
+        self.tracker.take_over(readings.states, readings.seen_ms)
+        if readings.failed:
+            self._fail(readings.failed)
+        else:
+            self._succeed()
+        self._judge_and_apply()
 
     def _judge_and_apply(self) -> None:
         now_ms = self._context.wall_ms()
@@ -137,11 +156,14 @@ class StorageQuota:
         else:
             self._take(usages)
 
-    def _take(self, usages: Mapping[str, BrokerUsage]) -> None:
+    def _succeed(self) -> None:
         if self._failed:
             self._context.log.info("storage usage can be read again")
         self._failed = ""
         self._metrics.connected(True)
+
+    def _take(self, usages: Mapping[str, BrokerUsage]) -> None:
+        self._succeed()
         now_ms = self._context.wall_ms()
         for broker, usage in usages.items():
             self.tracker.offer(broker, usage, now_ms, self._stale_ms)

@@ -78,7 +78,7 @@ class UsageTracker:
     """Refused states, by reason: `future`, `stale`, `older`, `too_many`."""
     evictions: Counter[tuple[str, ...]] = field(default_factory=Counter)
     """Evicted volumes, by broker and name."""
-    _seen_ms: dict[str, int] = field(default_factory=dict)
+    seen_ms: dict[str, int] = field(default_factory=dict)
     """When a source last reported a broker."""
     _volumes: int = 0
     """Number of volumes of all brokers."""
@@ -102,16 +102,23 @@ class UsageTracker:
         if reason:
             self.refused[reason] += 1
             return False
-        self._evict_missing(broker, last, usage)
-        self.states[broker] = usage
-        self._volumes += len(usage.volumes) - len(last.volumes if last is not None else ())
-        self._seen_ms[broker] = wall_ms
+        self._keep(broker, usage, wall_ms)
         return True
+
+    def take_over(self, states: Mapping[str, BrokerUsage], seen_ms: Mapping[str, int]) -> None:
+        """Know what another tracker knows, and nothing else.
+
+        :param seen_ms: when each broker was last reported.
+        """
+        for broker in self.states.keys() - states.keys():
+            self.forget(broker)
+        for broker, usage in states.items():
+            self._keep(broker, usage, seen_ms[broker])
 
     def forget(self, broker: str) -> None:
         """Remove a broker, for instance after its record was deleted from the topic."""
         usage = self.states.pop(broker, None)
-        self._seen_ms.pop(broker, None)
+        self.seen_ms.pop(broker, None)
         for volume in usage.volumes if usage is not None else ():
             self._evict(broker, volume.name)
         self._volumes -= len(usage.volumes) if usage is not None else 0
@@ -129,7 +136,7 @@ class UsageTracker:
             if active is not None:
                 is_removed = broker not in active
             else:
-                is_removed = wall_ms - self._seen_ms[broker] > stale_ms + forget_ms
+                is_removed = wall_ms - self.seen_ms[broker] > stale_ms + forget_ms
             if is_removed:
                 self.forget(broker)
 
@@ -191,6 +198,13 @@ class UsageTracker:
             for broker, usage in self.states.items()
             if not self._is_stale(usage, wall_ms, stale_ms)
         }
+
+    def _keep(self, broker: str, usage: BrokerUsage, seen_ms: int) -> None:
+        last = self.states.get(broker)
+        self._evict_missing(broker, last, usage)
+        self.states[broker] = usage
+        self._volumes += len(usage.volumes) - len(last.volumes if last is not None else ())
+        self.seen_ms[broker] = seen_ms
 
     def _evict_missing(self, broker: str, last: BrokerUsage | None, usage: BrokerUsage) -> None:
         names = {volume.name for volume in usage.volumes}
