@@ -159,10 +159,12 @@ PROVISIONAL: Final = frozenset(
         "PauseReading",
         "ResumeReading",
         "Services",
+        "SharedTask",
         "SubscriptionState",
         "ToClient",
         "ToUpstream",
         "TopicState",
+        "Turn",
         "WakeAt",
         "helper",
     }

@@ -116,9 +116,7 @@ class SharedRuns:
         self._set(leads=False)
         if turn.found:
             await self._follow(turn)
-        lag_s = min(interval_s / 10, _LONGEST_LAG_S)
-        wait_s = interval_s - turn.age + lag_s if turn.age < interval_s else interval_s / 4
-        return monotonic() - began + wait_s
+        return monotonic() - began + _wait_s(interval_s, turn.age)
 
     async def _first_turn(self, told: str, limit_s: float) -> Turn:
         """The turn; if another leads and has not found anything yet, one after it has, if that comes soon."""
@@ -162,3 +160,13 @@ class SharedRuns:
     def _set(self, *, leads: bool) -> None:
         self._leads = leads
         self._show(leads)
+
+
+def _wait_s(interval_s: float, age_s: float) -> float:
+    """Seconds until the leader has probably run again; ever more if it is late.
+
+    :param age_s: of what it found last.
+    """
+    lag_s = min(interval_s / 10, _LONGEST_LAG_S)
+    late_s = age_s - interval_s
+    return lag_s - late_s if late_s < 0 else max(lag_s, min(late_s, interval_s / 4))

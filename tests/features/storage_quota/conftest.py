@@ -3,7 +3,7 @@
 import json
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -32,11 +32,14 @@ class PrometheusDouble:
         """Answers wait for it; set from the beginning."""
         self.hold.set()
         self.authorization: list[str | None] = []
+        self.on_query: Callable[[int], None] = lambda port: None
+        """Called with the port of who asks, who waits meanwhile."""
         double = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 double.authorization.append(self.headers.get("Authorization"))
+                double.on_query(self.client_address[1])
                 double.hold.wait()
                 parts = urlsplit(self.path)
                 body = double.body(parts.path, parse_qs(parts.query)["query"][0])
