@@ -183,6 +183,6 @@ def test_other_gateways_of_a_fleet_take_over_what_one_asked_for(prometheus):
     prometheus.gives("0.25")
     follow(context)
     [task], [other_task] = map(plugin.sluicegate_tasks, (context, other_context))
-    other_task.shared.take(task.shared.found(), 0.0)
+    other_task.shared.take(task.shared.findings(), 0.0)
     assert (other.value, other.why, other.known) == (0.25, "the query gives 0.25", True)
     assert len(prometheus.asked) == 1

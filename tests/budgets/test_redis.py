@@ -217,7 +217,7 @@ async def test_what_is_kept_of_a_task_ends_by_itself(started: MakeServer) -> Non
         await store.attend("main|t", "told", 5)
         await store.publish("main|t", "found")
         start = "sluicegate:1:fleet:{task:main|t}:"
-        for key in ("leader", "told", "ends"):
+        for key in ("leader", "reports", "ends"):
             assert 0 < int(server.ask("PTTL", start + key)) <= 3_600_000
 
 

@@ -416,7 +416,7 @@ def test_shared_factors_are_taken_over_as_they_are(news: list[tuple[float, str, 
     for factor, (value, why, known) in zip(ours, news, strict=True):
         factor.set(value, why, known=known)
     calls: list[Callable[[], None]] = []
-    SharedFactors(theirs, calls.append).take(SharedFactors(ours, calls.append).found(), 3.0)
+    SharedFactors(theirs, calls.append).take(SharedFactors(ours, calls.append).findings(), 3.0)
     assert [each.value for each in theirs] == [1.0] * len(news), "it is done by the thread of the gates"
     [call] = calls
     call()

@@ -21,13 +21,13 @@ class Store(MemoryBudgetStore):
 
     is_away = False
 
-    async def attend(self, task: str, told: str, lease: float) -> Turn:
+    async def attend(self, task: str, report: str, lease: float) -> Turn:
         self._fail()
-        return await super().attend(task, told, lease)
+        return await super().attend(task, report, lease)
 
-    async def publish(self, task: str, found: str) -> bool:
+    async def publish(self, task: str, findings: str) -> bool:
         self._fail()
-        return await super().publish(task, found)
+        return await super().publish(task, findings)
 
     def _fail(self) -> None:
         if self.is_away:
@@ -47,21 +47,21 @@ class Share(SharedTask):
     async def tell(self) -> str:
         return self.name
 
-    def hear(self, told: Mapping[str, str] | None) -> None:
-        self.calls.append(None if told is None else dict(told))
+    def hear(self, reports: Mapping[str, str] | None) -> None:
+        self.calls.append(None if reports is None else dict(reports))
 
     async def run(self) -> None:
         self.runs += 1
         self.calls.append("run")
         self.on_run()
 
-    def found(self) -> str:
+    def findings(self) -> str:
         return f"{self.name} {self.runs}"
 
-    def take(self, found: str, age_s: float) -> None:
+    def take(self, findings: str, age_s: float) -> None:
         if self.unreadable:
             raise ValueError("of another version")
-        self.calls.append((found, age_s))
+        self.calls.append((findings, age_s))
 
 
 class Same(TurnsElsewhere):
@@ -292,7 +292,7 @@ def test_found_is_asked_once_what_the_run_applied_has_taken_effect(lab: Lab, mai
 
             main_loop.loop.call_soon_threadsafe(apply)
 
-        def found(self) -> str:
+        def findings(self) -> str:
             return json.dumps(value)
 
     budgets = MemoryBudgets(200_000, 3_000_000)
@@ -300,7 +300,7 @@ def test_found_is_asked_once_what_the_run_applied_has_taken_effect(lab: Lab, mai
     turns = TurnsElsewhere(Store(budgets, "a"), main_loop.loop)
     assert lab.start(Task("work", lambda: 10_000, share.run, share), turns=turns).wait_first(LONG_S)
     turn = asyncio.run(Store(budgets, "b").attend("|work", "", 5))
-    assert turn.found == "1"
+    assert turn.findings == "1"
 
 
 def test_a_worker_whose_loop_has_ended_runs_its_tasks_for_itself(lab: Lab, main_loop: MainLoop) -> None:
@@ -317,7 +317,7 @@ def test_a_worker_whose_loop_has_ended_runs_its_tasks_for_itself(lab: Lab, main_
 
 async def test_a_loop_that_ends_during_a_call_is_a_store_that_is_away(main_loop: MainLoop) -> None:
     class Hanging(Store):
-        async def attend(self, task: str, told: str, lease: float) -> Turn:
+        async def attend(self, task: str, report: str, lease: float) -> Turn:
             raise asyncio.CancelledError  # as a loop does to what runs on it when it ends
 
     turns = TurnsElsewhere(Hanging(MemoryBudgets(1, 1), "a"), main_loop.loop)

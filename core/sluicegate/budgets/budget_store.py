@@ -130,11 +130,11 @@ class Turn:
 
     leads: bool
     """Whether it is this one, until its lease of the task ends."""
-    found: str
+    findings: str
     """What came of it last; empty if nothing has."""
     age: float
     """How long ago that was told, in seconds."""
-    told: Mapping[str, str]
+    reports: Mapping[str, str]
     """What the others told within a lease, by their names; empty for who does not lead."""
 
 
@@ -175,16 +175,16 @@ class BudgetStore(Protocol):
     async def members(self) -> Sequence[Member]:
         """All members of the fleet, in order of their names."""
 
-    async def attend(self, task: str, told: str, lease: float) -> Turn:
+    async def attend(self, task: str, report: str, lease: float) -> Turn:
         """Tell what this holder sees for a task, and lead the task if nobody does.
 
         :param task: its name, unique in the fleet.
-        :param told: empty for nothing.
+        :param report: what it tells; empty for nothing.
         :param lease: how long it leads, and how long this is told, without another call; in seconds.
         :raises ValueError: if more than `MOST_TOLD` is told.
         """
 
-    async def publish(self, task: str, found: str) -> bool:
+    async def publish(self, task: str, findings: str) -> bool:
         """Say what came of a task.
 
         :return: False if another holder leads it by now; then nothing is changed.

@@ -74,17 +74,17 @@ class MemoryBudgets:
         """All members; see `BudgetStore.members`."""
         return self._fleet.all(self._now_us())
 
-    def attend(self, holder: str, task: str, told: str, lease: float) -> Turn:
+    def attend(self, holder: str, task: str, report: str, lease: float) -> Turn:
         """Tell what a holder sees for a task, and lead it; see `BudgetStore.attend`."""
-        check_size(task, told)
+        check_size(task, report)
         return self._tasks.setdefault(task, LedTask()).attend(
-            holder, told, round(lease * 1e6), self._now_us()
+            holder, report, round(lease * 1e6), self._now_us()
         )
 
-    def publish(self, holder: str, task: str, found: str) -> bool:
+    def publish(self, holder: str, task: str, findings: str) -> bool:
         """Say what came of a task; see `BudgetStore.publish`."""
-        check_size(task, found)
-        return self._tasks.setdefault(task, LedTask()).publish(holder, found, self._now_us())
+        check_size(task, findings)
+        return self._tasks.setdefault(task, LedTask()).publish(holder, findings, self._now_us())
 
     def stop_leading(self, holder: str) -> None:
         """Lead no task any more."""
@@ -155,13 +155,13 @@ class MemoryBudgetStore:
         """All members."""
         return self._budgets.members()
 
-    async def attend(self, task: str, told: str, lease: float) -> Turn:
+    async def attend(self, task: str, report: str, lease: float) -> Turn:
         """Tell what this holder sees for a task, and lead the task if nobody does."""
-        return self._budgets.attend(self._holder, task, told, lease)
+        return self._budgets.attend(self._holder, task, report, lease)
 
-    async def publish(self, task: str, found: str) -> bool:
+    async def publish(self, task: str, findings: str) -> bool:
         """Say what came of a task."""
-        return self._budgets.publish(self._holder, task, found)
+        return self._budgets.publish(self._holder, task, findings)
 
     async def standings(self) -> Sequence[Standing]:
         """How all limits stand."""

@@ -13,35 +13,35 @@ class LedTask:
     """Who led it last; empty if nobody has."""
     end_us: int = 0
     """When its lease of the task ends."""
-    found: str = ""
-    found_us: int = 0
+    findings: str = ""
+    published_us: int = 0
     """When that was told."""
-    told: dict[str, tuple[str, int]] = field(default_factory=dict)
+    reports: dict[str, tuple[str, int]] = field(default_factory=dict)
     """What each holder tells, and until when."""
 
-    def attend(self, holder: str, told: str, lease_us: int, now_us: int) -> Turn:
+    def attend(self, holder: str, report: str, lease_us: int, now_us: int) -> Turn:
         """Tell something, and lead the task if nobody does; see `BudgetStore.attend`."""
-        for name in [name for name, (_, end_us) in self.told.items() if end_us <= now_us]:
-            del self.told[name]
-        self.told.pop(holder, None)
-        if told:
-            self.told[holder] = told, now_us + lease_us
+        for name in [name for name, (_, end_us) in self.reports.items() if end_us <= now_us]:
+            del self.reports[name]
+        self.reports.pop(holder, None)
+        if report:
+            self.reports[holder] = report, now_us + lease_us
         leads = self.leader == holder or self.end_us <= now_us
         if leads:
             self.leader, self.end_us = holder, now_us + lease_us
-        age = max(0, now_us - self.found_us) / 1e6 if self.found else 0.0
-        others = {name: text for name, (text, _) in self.told.items() if name != holder} if leads else {}
-        return Turn(leads, self.found, age, others)
+        age = max(0, now_us - self.published_us) / 1e6 if self.findings else 0.0
+        others = {name: text for name, (text, _) in self.reports.items() if name != holder} if leads else {}
+        return Turn(leads, self.findings, age, others)
 
-    def publish(self, holder: str, found: str, now_us: int) -> bool:
+    def publish(self, holder: str, findings: str, now_us: int) -> bool:
         """Say what came of it; see `BudgetStore.publish`."""
         if self.leader not in {holder, ""}:
             return False
-        self.found, self.found_us = found, now_us
+        self.findings, self.published_us = findings, now_us
         return True
 
     def leave(self, holder: str) -> None:
         """Let another lead at once, and tell nothing any more."""
-        self.told.pop(holder, None)
+        self.reports.pop(holder, None)
         if self.leader == holder:
             self.end_us = 0

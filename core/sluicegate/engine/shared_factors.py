@@ -18,16 +18,16 @@ class SharedFactors(SharedTask):
         self._factors = factors
         self._apply = apply
 
-    def found(self) -> str:
+    def findings(self) -> str:
         """Value, reason and whether it is known, of each factor by name."""
         return json.dumps({each.name: [each.value, each.why, each.known] for each in self._factors})
 
-    def take(self, found: str, age_s: float) -> None:
+    def take(self, findings: str, age_s: float) -> None:
         """Set the factors as the leader did; those that it does not have stay as they are.
 
         :raises ValueError: if it cannot be read; then none is changed.
         """
-        by_name = json.loads(found)
+        by_name = json.loads(findings)
         try:
             if not isinstance(by_name, dict):
                 raise TypeError(f"a {type(by_name).__name__}")
@@ -35,7 +35,7 @@ class SharedFactors(SharedTask):
             for factor, value, why, known in news:
                 Factor(factor.name, "").set(value, why, known=known)
         except TypeError as error:
-            raise ValueError(f"factors {found[:80]!r}, expected value, why and known by name") from error
+            raise ValueError(f"factors {findings[:80]!r}, expected value, why and known by name") from error
 
         def set_all() -> None:
             for factor, value, why, known in news:

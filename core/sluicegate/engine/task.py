@@ -13,25 +13,25 @@ class SharedTask(ABC):
     shared, or while their store is away, each worker runs the task for itself.
 
     All methods are called on the thread of tasks, in this order: `tell`, then `hear`, the task's run and
-    `found`, or else `take`.
+    `findings`, or else `take`.
     """
 
     async def tell(self) -> str:
         """What this worker sees of its own, such as its clients' rates; JSON of at most 256 KiB."""
         return ""
 
-    def hear(self, told: Mapping[str, str] | None) -> None:  # noqa: B027 - few tasks need it
+    def hear(self, reports: Mapping[str, str] | None) -> None:  # noqa: B027 - few tasks need it
         """Take what the other workers see into account in the next run.
 
-        :param told: by worker; None if it is unknown, as the store is away.
+        :param reports: by worker; None if it is unknown, as the store is away.
         """
 
     @abstractmethod
-    def found(self) -> str:
+    def findings(self) -> str:
         """What the last run found; JSON of at most 256 KiB. What the run applied has taken effect by then."""
 
     @abstractmethod
-    def take(self, found: str, age_s: float) -> None:
+    def take(self, findings: str, age_s: float) -> None:
         """Take over what the leader found, also before this worker leads for the first time.
 
         :param age_s: how long ago it was told, in seconds. Clocks of hosts may differ, so times within need

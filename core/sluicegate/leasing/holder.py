@@ -84,7 +84,7 @@ class Holder:
             log.info("could not leave the budget store: %s", error)
         await self._store.close()
 
-    async def attend(self, task: str, told: str, lease: float) -> Turn:
+    async def attend(self, task: str, report: str, lease: float) -> Turn:
         """Tell what this process sees for a task, and lead it if nobody does; see `BudgetStore.attend`.
 
         :raises BudgetStoreError: if the store does not answer, or this holder is closed.
@@ -93,20 +93,20 @@ class Holder:
         try:
             if not self._tasks:
                 raise BudgetStoreError("this worker ends")
-            turn = await self._store.attend(task, told, lease)
+            turn = await self._store.attend(task, report, lease)
             leads = turn.leads
         finally:
             (self.led.add if leads else self.led.discard)(task)
         return turn
 
-    async def publish(self, task: str, found: str) -> bool:
+    async def publish(self, task: str, findings: str) -> bool:
         """Say what came of a task; see `BudgetStore.publish`.
 
         :raises BudgetStoreError: as for `attend`.
         """
         if not self._tasks:
             raise BudgetStoreError("this worker ends")
-        is_kept = await self._store.publish(task, found)
+        is_kept = await self._store.publish(task, findings)
         if not is_kept:
             self.led.discard(task)
         return is_kept

@@ -95,11 +95,11 @@ class UnusableStore:
         """Fail."""
         self._fail()
 
-    async def attend(self, task: str, told: str, lease: float) -> Turn:
+    async def attend(self, task: str, report: str, lease: float) -> Turn:
         """Fail."""
         self._fail()
 
-    async def publish(self, task: str, found: str) -> bool:
+    async def publish(self, task: str, findings: str) -> bool:
         """Fail."""
         self._fail()
 

@@ -153,16 +153,16 @@ class LineBudgetStore:
         members: Sequence[Member] = await self._call("members")
         return members
 
-    async def attend(self, task: str, told: str, lease: float) -> Turn:
+    async def attend(self, task: str, report: str, lease: float) -> Turn:
         """Tell what this holder sees for a task, and lead the task if nobody does."""
-        check_size(task, told)
-        turn: Turn = await self._call("attend", task, told, lease, timeout_s=_OFF_PATH_S)
+        check_size(task, report)
+        turn: Turn = await self._call("attend", task, report, lease, timeout_s=_OFF_PATH_S)
         return turn
 
-    async def publish(self, task: str, found: str) -> bool:
+    async def publish(self, task: str, findings: str) -> bool:
         """Say what came of a task."""
-        check_size(task, found)
-        is_kept: bool = await self._call("publish", task, found, timeout_s=_OFF_PATH_S)
+        check_size(task, findings)
+        is_kept: bool = await self._call("publish", task, findings, timeout_s=_OFF_PATH_S)
         return is_kept
 
     async def standings(self) -> Sequence[Standing]:

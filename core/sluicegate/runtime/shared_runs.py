@@ -24,10 +24,10 @@ Answer = TypeVar("Answer")
 class Turns(Protocol):
     """What workers tell each other of tasks; raises BudgetStoreError while that does not work."""
 
-    async def attend(self, task: str, told: str, lease: float) -> Turn:
+    async def attend(self, task: str, report: str, lease: float) -> Turn:
         """See `BudgetStore.attend`."""
 
-    async def publish(self, task: str, found: str) -> bool:
+    async def publish(self, task: str, findings: str) -> bool:
         """See `BudgetStore.publish`."""
 
 
@@ -42,13 +42,13 @@ class TurnsElsewhere:
         self._turns = turns
         self._loop = loop
 
-    async def attend(self, task: str, told: str, lease: float) -> Turn:
+    async def attend(self, task: str, report: str, lease: float) -> Turn:
         """See `BudgetStore.attend`."""
-        return await self._done(self._turns.attend(task, told, lease))
+        return await self._done(self._turns.attend(task, report, lease))
 
-    async def publish(self, task: str, found: str) -> bool:
+    async def publish(self, task: str, findings: str) -> bool:
         """See `BudgetStore.publish`."""
-        return await self._done(self._turns.publish(task, found))
+        return await self._done(self._turns.publish(task, findings))
 
     async def applied(self) -> None:
         """Wait until all that was applied before has taken effect."""
@@ -102,9 +102,9 @@ class SharedRuns:
         :raises Exception: what the task or its share raises.
         """
         began = monotonic()
-        told = await self._shared.tell()
+        report = await self._shared.tell()
         try:
-            turn = await self._first_turn(told, limit_s)
+            turn = await self._first_turn(report, limit_s)
         except BudgetStoreError:
             self._set(leads=False)
             self._shared.hear(None)
@@ -114,34 +114,34 @@ class SharedRuns:
             await self._lead(turn)
             return interval_s
         self._set(leads=False)
-        if turn.found:
+        if turn.findings:
             await self._follow(turn)
         return monotonic() - began + _wait_s(interval_s, turn.age)
 
-    async def _first_turn(self, told: str, limit_s: float) -> Turn:
+    async def _first_turn(self, report: str, limit_s: float) -> Turn:
         """The turn; if another leads and has not found anything yet, one after it has, if that comes soon."""
         end = monotonic() + _FIRST_PART * limit_s
         while True:
-            turn = await self._turns.attend(self._name, told, limit_s)
-            if turn.leads or turn.found or monotonic() > end:
+            turn = await self._turns.attend(self._name, report, limit_s)
+            if turn.leads or turn.findings or monotonic() > end:
                 return turn
             await asyncio.sleep(_FIRST_LOOK_S)
 
     async def _lead(self, turn: Turn) -> None:
         unread = None
-        if not self._leads and turn.found and turn.found != self._published:
+        if not self._leads and turn.findings and turn.findings != self._published:
             try:
-                self._shared.take(turn.found, turn.age)
+                self._shared.take(turn.findings, turn.age)
             except CAUGHT as error:
                 unread = error
         self._set(leads=True)
-        self._shared.hear(turn.told)
+        self._shared.hear(turn.reports)
         await self._task.run()
         try:
             await self._turns.applied()
-            found = self._shared.found()
-            if await self._turns.publish(self._name, found):
-                self._published = found
+            findings = self._shared.findings()
+            if await self._turns.publish(self._name, findings):
+                self._published = findings
             else:
                 self._set(leads=False)
         except BudgetStoreError:
@@ -151,7 +151,7 @@ class SharedRuns:
 
     async def _follow(self, turn: Turn) -> None:
         try:
-            self._shared.take(turn.found, turn.age)
+            self._shared.take(turn.findings, turn.age)
         except CAUGHT:
             self._shared.hear(None)
             await self._task.run()

@@ -317,7 +317,7 @@ class BudgetStoreContract:
         await other.attend("t", "yours", 5)
         await one.leave()
         turn = await other.attend("t", "yours", 5)
-        assert (turn.leads, turn.told) == (True, {})
+        assert (turn.leads, turn.reports) == (True, {})
         await one.leave()
         assert not (await one.attend("t", "", 5)).leads, "who does not lead ends nothing by leaving"
 
@@ -325,31 +325,31 @@ class BudgetStoreContract:
         self, budgets: BudgetsUnderTest
     ) -> None:
         one, other, third = [await budgets.open(name) for name in "abc"]
-        assert (await one.attend("t", "1", 5)).told == {}
-        assert (await other.attend("t", "2", 5)).told == {}
+        assert (await one.attend("t", "1", 5)).reports == {}
+        assert (await other.attend("t", "2", 5)).reports == {}
         budgets.turn(3)
-        assert (await third.attend("t", "\n", 5)).told == {}
-        assert (await one.attend("t", "1", 5)).told == {"b": "2", "c": "\n"}
-        assert (await one.attend("another", "1", 5)).told == {}
+        assert (await third.attend("t", "\n", 5)).reports == {}
+        assert (await one.attend("t", "1", 5)).reports == {"b": "2", "c": "\n"}
+        assert (await one.attend("another", "1", 5)).reports == {}
         budgets.turn(2)
-        assert (await one.attend("t", "1", 5)).told == {"c": "\n"}
+        assert (await one.attend("t", "1", 5)).reports == {"c": "\n"}
         await third.attend("t", "", 5)
-        assert (await one.attend("t", "1", 5)).told == {}
+        assert (await one.attend("t", "1", 5)).reports == {}
 
     async def test_what_was_found_stays_with_its_age(self, budgets: BudgetsUnderTest) -> None:
         one, other = await budgets.open("a"), await budgets.open("b")
         turn = await one.attend("t", "", 5)
-        assert (turn.found, turn.age) == ("", 0)
+        assert (turn.findings, turn.age) == ("", 0)
         assert await one.publish("t", "{}\u00e9")
         budgets.turn(1.5)
         turn = await other.attend("t", "", 5)
-        assert (turn.leads, turn.found, turn.age) == (False, "{}\u00e9", 1.5)
+        assert (turn.leads, turn.findings, turn.age) == (False, "{}\u00e9", 1.5)
         await one.leave()
         budgets.turn(100)
         turn = await other.attend("t", "", 5)
-        assert (turn.leads, turn.found, turn.age) == (True, "{}\u00e9", 101.5)
+        assert (turn.leads, turn.findings, turn.age) == (True, "{}\u00e9", 101.5)
         assert await other.publish("t", "2")
-        assert (await other.attend("t", "", 5)).found == "2"
+        assert (await other.attend("t", "", 5)).findings == "2"
 
     async def test_a_leader_that_was_away_changes_nothing(self, budgets: BudgetsUnderTest) -> None:
         one, other = await budgets.open("a"), await budgets.open("b")
@@ -361,7 +361,7 @@ class BudgetStoreContract:
         assert not await one.publish("t", "old")
         await other.leave()
         assert not await one.publish("t", "old")
-        assert (await one.attend("t", "", 5)).found == "new"
+        assert (await one.attend("t", "", 5)).findings == "new"
 
     async def test_after_a_loss_another_leads_at_once(self, budgets: BudgetsUnderTest) -> None:
         one, other = await budgets.open("a"), await budgets.open("b")
@@ -369,7 +369,7 @@ class BudgetStoreContract:
         assert await one.publish("t", "found")
         await budgets.lose()
         turn = await other.attend("t", "", 5)
-        assert (turn.leads, turn.found, turn.told) == (True, "", {})
+        assert (turn.leads, turn.findings, turn.reports) == (True, "", {})
         assert not await one.publish("t", "found")
         assert not (await one.attend("t", "", 5)).leads
 

@@ -35,12 +35,12 @@ class Pair:
     async def run(self, **used: int) -> tuple[State, float]:
         """The leader reads and tells; the other takes it over 2 s later."""
         await self.leader.run(**used)
-        found = self._shared(self.leader).found()
+        findings = self._shared(self.leader).findings()
         self.advance(2)
-        return self.take(found, 2)
+        return self.take(findings, 2)
 
-    def take(self, found: str, age_s: float) -> tuple[State, float]:
-        self._shared(self.other).take(found, age_s)
+    def take(self, findings: str, age_s: float) -> tuple[State, float]:
+        self._shared(self.other).take(findings, age_s)
         return self.other.quota.verdict.state, round(self.other.quota.factor.value, 3)
 
     @staticmethod
@@ -82,11 +82,11 @@ async def test_the_metrics_are_as_if_the_other_had_read() -> None:
 async def test_states_grow_stale_by_the_clock_of_who_took_them_over() -> None:
     pair = Pair()
     await pair.leader.run(b1=85)
-    found = Pair._shared(pair.leader).found()
+    findings = Pair._shared(pair.leader).findings()
     pair.advance(300)
-    assert pair.take(found, 300) == (State.THROTTLE, 0.5)
+    assert pair.take(findings, 300) == (State.THROTTLE, 0.5)
     pair.advance(0.001)
-    assert pair.take(found, 300.001) == (State.PAUSE, 0.0)
+    assert pair.take(findings, 300.001) == (State.PAUSE, 0.0)
     assert pair.other.quota.factor.why == "no fresh usage of broker b1"
     assert pair.at_other.metric("lack_of_data") == 1
 
@@ -94,10 +94,10 @@ async def test_states_grow_stale_by_the_clock_of_who_took_them_over() -> None:
 async def test_what_is_taken_twice_is_neither_newer_nor_refused() -> None:
     pair = Pair()
     await pair.run(b1=85)
-    found = Pair._shared(pair.leader).found()
+    findings = Pair._shared(pair.leader).findings()
     pair.advance(60)
     for age_s in (62.0, 62.1, 61.9):  # the network is faster at times
-        assert pair.take(found, age_s) == (State.THROTTLE, 0.5)
+        assert pair.take(findings, age_s) == (State.THROTTLE, 0.5)
     assert pair.other.quota.tracker.refused == Counter()
     assert pair.other.quota.tracker.states["b1"].at_ms == pytest.approx(pair.at_other.now - 64_000, abs=150)
 
@@ -158,13 +158,13 @@ async def test_too_many_volumes_are_read_by_each() -> None:
 
 
 @pytest.mark.parametrize(
-    "found", ["", "{", "[]", "{}", '{"nodes": {"b1": {}}, "active": null, "failed": ""}']
+    "findings", ["", "{", "[]", "{}", '{"nodes": {"b1": {}}, "active": null, "failed": ""}']
 )
-async def test_what_cannot_be_read_changes_nothing(found: str) -> None:
+async def test_what_cannot_be_read_changes_nothing(findings: str) -> None:
     pair = Pair()
     await pair.run(b1=85)
     with pytest.raises(ValueError):  # noqa: PT011 - pydantic's texts
-        pair.take(found, 0)
+        pair.take(findings, 0)
     assert pair.other.quota.factor.value == 0.5
 
 
@@ -203,9 +203,9 @@ def test_what_is_handed_on_is_the_same_at_the_same_age(
     taken: list[Readings] = []
     ours = SharedUsage(lambda: Readings(states, seen, active, failed), taken.append, lambda: 0)
     theirs = SharedUsage(ours._readings, taken.append, lambda: age_ms + ahead_ms)
-    found = ours.found()
-    json.loads(found)
-    theirs.take(found, age_ms / 1000)
+    findings = ours.findings()
+    json.loads(findings)
+    theirs.take(findings, age_ms / 1000)
     [got] = taken
     assert (got.active, got.failed) == (active, failed)
     assert {

@@ -140,24 +140,26 @@ class RedisBudgetStore:
         texts = [text.decode() for text in answer]
         return [_member(name, value) for name, value in sorted(zip(texts[::2], texts[1::2], strict=True))]
 
-    async def attend(self, task: str, told: str, lease: float) -> Turn:
+    async def attend(self, task: str, report: str, lease: float) -> Turn:
         """Tell what this holder sees for a task, and lead the task if nobody does."""
-        check_size(task, told)
+        check_size(task, report)
         self._attended.add(task)
         async with self._answering(_OFF_PATH_S):
             await self.begin()
-            about = self._holder, round(lease * 1e6), told
+            about = self._holder, round(lease * 1e6), report
             [answer] = await self._called(("attend", self._task_keys(task), about))
         leads, age_us, *texts = answer
-        found, *others = (text.decode() for text in texts)
-        return Turn(bool(leads), found, int(age_us) / 1e6, dict(zip(others[::2], others[1::2], strict=True)))
+        findings, *others = (text.decode() for text in texts)
+        return Turn(
+            bool(leads), findings, int(age_us) / 1e6, dict(zip(others[::2], others[1::2], strict=True))
+        )
 
-    async def publish(self, task: str, found: str) -> bool:
+    async def publish(self, task: str, findings: str) -> bool:
         """Say what came of a task."""
-        check_size(task, found)
+        check_size(task, findings)
         async with self._answering(_OFF_PATH_S):
             keys = self._task_keys(task)
-            [is_kept] = await self._called(("publish", keys[:1], (self._holder, found)))
+            [is_kept] = await self._called(("publish", keys[:1], (self._holder, findings)))
         return bool(is_kept)
 
     async def standings(self) -> Sequence[Standing]:
@@ -215,7 +217,7 @@ class RedisBudgetStore:
 
     def _task_keys(self, task: str) -> list[str]:
         start = f"{self._prefix}:{{task:{task}}}"
-        return [f"{start}:leader", f"{start}:told", f"{start}:ends"]
+        return [f"{start}:leader", f"{start}:reports", f"{start}:ends"]
 
     async def _called(self, *calls: "_Call") -> list[Any]:
         """What scripts answer, in one round trip.

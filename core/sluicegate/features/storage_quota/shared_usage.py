@@ -49,27 +49,27 @@ class SharedUsage(SharedTask):
         self._take_over = take_over
         self._wall_ms = wall_ms
 
-    def found(self) -> str:
+    def findings(self) -> str:
         """All that is known; how many volumes there are if that is too much."""
         readings = self._readings()
-        text = _TOLD.dump_json(_told(readings, self._wall_ms()))
+        text = _HANDED_ON.dump_json(_handed_on(readings, self._wall_ms()))
         if len(text) > _MOST_BYTES:
             volumes = sum(len(usage.volumes) for usage in readings.states.values())
-            text = _TOLD.dump_json(_Told({}, None, "", volumes))
+            text = _HANDED_ON.dump_json(_HandedOn({}, None, "", volumes))
         return text.decode()
 
-    def take(self, found: str, age_s: float) -> None:
+    def take(self, findings: str, age_s: float) -> None:
         """Take over what another gateway knows.
 
         :raises ValueError: if it cannot be read, or was too much to be told.
         """
-        told = _TOLD.validate_json(found)
-        if told.left_out:
+        handed_on = _HANDED_ON.validate_json(findings)
+        if handed_on.left_out:
             raise ValueError(
-                f"the usage of {told.left_out} volumes is too much to be shared, "
+                f"the usage of {handed_on.left_out} volumes is too much to be shared, "
                 "so each gateway reads it for itself"
             )
-        self._take_over(_readings(told, self._wall_ms() - round(age_s * 1000)))
+        self._take_over(_readings(handed_on, self._wall_ms() - round(age_s * 1000)))
 
 
 _Limits = list[tuple[LimitType, int, int]]
@@ -89,7 +89,7 @@ class _Node:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _HandedOn:
     nodes: dict[str, _Node]
     active: list[str] | None
     failed: str
@@ -97,10 +97,10 @@ class _Told:
     """Volumes that are not told, as they are too many."""
 
 
-_TOLD: Final = TypeAdapter(_Told)
+_HANDED_ON: Final = TypeAdapter(_HandedOn)
 
 
-def _told(readings: Readings, now_ms: int) -> _Told:
+def _handed_on(readings: Readings, now_ms: int) -> _HandedOn:
     nodes = {
         name: _Node(
             now_ms - usage.at_ms,
@@ -112,10 +112,10 @@ def _told(readings: Readings, now_ms: int) -> _Told:
         for name, usage in readings.states.items()
     }
     active = None if readings.active is None else sorted(readings.active)
-    return _Told(nodes, active, readings.failed)
+    return _HandedOn(nodes, active, readings.failed)
 
 
-def _readings(told: _Told, told_ms: int) -> Readings:
+def _readings(handed_on: _HandedOn, told_ms: int) -> Readings:
     """:param told_ms: when it was told, by the clock of this gateway."""
     states = {
         name: BrokerUsage(
@@ -123,19 +123,19 @@ def _readings(told: _Told, told_ms: int) -> Readings:
             told_ms - node.age,
             Limits(_limits(node.hard), _limits(node.soft)),
         )
-        for name, node in told.nodes.items()
+        for name, node in handed_on.nodes.items()
     }
-    seen_ms = {name: told_ms - node.seen for name, node in told.nodes.items()}
-    active = None if told.active is None else frozenset(told.active)
-    return Readings(states, seen_ms, active, told.failed)
+    seen_ms = {name: told_ms - node.seen for name, node in handed_on.nodes.items()}
+    active = None if handed_on.active is None else frozenset(handed_on.active)
+    return Readings(states, seen_ms, active, handed_on.failed)
 
 
 def _told_limits(limits: Collection[Limit]) -> _Limits:
     return [(each.type, each.level.numerator, each.level.denominator) for each in limits]
 
 
-def _limits(told: _Limits) -> tuple[Limit, ...]:
+def _limits(rows: _Limits) -> tuple[Limit, ...]:
     return tuple(
         Limit(kind, Fraction(over, under) if kind is LimitType.MIN_FREE_PERCENTAGE else over)
-        for kind, over, under in told
+        for kind, over, under in rows
     )
