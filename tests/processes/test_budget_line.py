@@ -82,6 +82,20 @@ async def test_without_a_supervisor_calls_fail_at_once() -> None:
     assert len(asked) == 1
 
 
+async def test_a_worker_that_has_ended_leads_no_task_and_is_no_member() -> None:
+    budgets = MemoryBudgets(LEASE_US, PLACE_LEASE_US)
+    answers: list[dict[str, Any]] = []
+    server = BudgetServer(MemoryBudgetStore(budgets, "0/1"), line(answers.append))
+    await server.answer({"number": 1, "call": "attend", "given": ["t", "", 60]})
+    member = {"gateway": "g", "worker": "main/0", "instance": "x", "info": ""}
+    await server.answer({"number": 2, "call": "join", "given": [member]})
+    assert (answers[0]["answer"]["leads"], answers[1]["answer"]) == (True, 1)
+    await server.ended()
+    other = MemoryBudgetStore(budgets, "1/2")
+    assert (await other.attend("t", "", 60)).leads
+    assert await other.members() == []
+
+
 async def test_a_call_that_no_store_has_is_refused() -> None:
     server = BudgetServer(
         MemoryBudgetStore(MemoryBudgets(LEASE_US, PLACE_LEASE_US), "h"), line(lambda message: None)

@@ -95,6 +95,10 @@ class BudgetServer:
         else:
             self._send(KIND, number=number, answer=answer)
 
+    async def ended(self) -> None:
+        """The worker has ended, so it is no member any more, and leads no task."""
+        await self._store.leave()
+
 
 class LineBudgetStore:
     """A worker's end: a `BudgetStore` that the supervisor keeps.

@@ -255,6 +255,8 @@ class WorkerProcess:
             seeing_off = self._see_off(process, reader, writer, budgets)
             self._leaving[process] = asyncio.ensure_future(seeing_off)
             return None
+        if budgets is not None:
+            await budgets.ended()
         writer.close()
         return await process.wait()
 
