@@ -11,7 +11,7 @@ from sluicegate.engine.gate import Gate
 from sluicegate.engine.hierarchy import Resolver
 from sluicegate.engine.pressure import Backlog, PressureSource
 from sluicegate.engine.quota import Quota
-from sluicegate.engine.state import TopicState
+from sluicegate.engine.state import BrokerState, TopicState
 from sluicegate.features.adaptive.controller import AdaptiveController
 from sluicegate.features.adaptive.plugin import AdaptiveThrottling
 from sluicegate.features.adaptive.settings import DEFAULTS, ENABLED, MEMORY_HIGH, MEMORY_LOW, POLICY
@@ -128,6 +128,8 @@ class Lab:
     :param sources: pressure sources instead of `memory` and `backlogs`.
     :param topic_policies: further policies of each topic, such as a static limit.
     :param settings: settings by field.
+    :param clock: the time; one of its own if None.
+    :param broker: what its topics share; each is for itself if None.
     """
 
     def __init__(
@@ -138,8 +140,11 @@ class Lab:
         sources: Sequence[PressureSource] | None = None,
         topic_policies: Mapping[str, PolicyValue] | None = None,
         settings: Mapping[str, PolicyValue] | None = None,
+        clock: ManualClock | None = None,
+        broker: BrokerState | None = None,
     ) -> None:
-        self.clock = ManualClock()
+        self.clock = clock or ManualClock()
+        self.broker = broker
         self.memory: float | None = 0.0
         self.backlogs: dict[str, Backlog] = {}
         self.context = FakeContext(self.clock)
@@ -172,7 +177,10 @@ class Lab:
 
     def gate(self, name: str) -> Gate:
         """Compile the gate of a topic, for the first time or again."""
-        state = self.context.states.setdefault(name, TopicState(TopicName(name, ""), self.clock()))
+        state = self.context.states.get(name)
+        if state is None:
+            state = TopicState(TopicName(name, ""), self.clock(), self.broker)
+            self.context.states[name] = state
         state.context = self.context
         return build_gate(
             self._policies,

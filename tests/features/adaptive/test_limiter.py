@@ -219,10 +219,19 @@ def test_exempt_principals_are_not_throttled() -> None:
     assert lab.publish(1) == 0
 
 
-def test_its_bucket_is_the_gateways_own_where_limits_are_shared() -> None:
-    """Its target is a part of the traffic here, which the traffic of other gateways must not use up."""
-    broker = BrokerState(LeasedBuckets("broker", 200_000_000))
-    state = TopicState(TopicName("t", ""), 0, broker)
+def test_its_bucket_is_one_for_all_where_limits_are_shared_and_its_own_for_a_target_of_its_own() -> None:
+    state = TopicState(TopicName("t", ""), 0, BrokerState(LeasedBuckets("broker", 200_000_000)))
     limiter = AdaptiveLimiter(state, EffectivePolicies("t", 1, {}, {}))
-    assert type(limiter.queue.bucket) is DualBucket
-    assert isinstance(state.limiter("max_publish_rate", 1, 0, 1, 0).bucket, LeasedBucket)
+    limiter.limit(100, 0, (200.0, 0.0), "a test", 0)
+    shared = limiter.queue.bucket
+    assert isinstance(shared, LeasedBucket)
+    assert shared.name == "broker|t|adaptive_publish_throttling"
+
+    limiter.limit(50, 0, (100.0, 0.0), "a test", 0, alone=True)
+    own = limiter.queue.bucket
+    assert (type(own), own.messages_per_s, own.message_balance) == (DualBucket, 50, 0)
+    assert shared.messages_per_s == 0  # nothing is leased for it any more
+
+    limiter.limit(100, 0, (200.0, 0.0), "a test", 0)
+    assert limiter.queue.bucket is shared
+    assert (shared.messages_per_s, shared.message_balance, own.messages_per_s) == (100, 0, 0)

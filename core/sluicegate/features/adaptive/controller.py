@@ -1,13 +1,12 @@
 """The controller of one broker: reads the pressures, evaluates each topic, and applies the changes.
 
-It controls only this gateway and does not coordinate with others. Nothing else changes its limits, which it
-sets and releases through `BrokerContext.apply`. If a cycle fails, all limits stay in effect.
+Nothing else changes its limits, which it sets and releases through `BrokerContext.apply`. If a cycle fails,
+all limits stay in effect. What workers of a fleet tell each other is in `fleet_throttling`.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeAlias
 
 from sluicegate.broker import BrokerContext
 from sluicegate.engine.check import Check
@@ -15,6 +14,8 @@ from sluicegate.engine.pressure import Backlog
 from sluicegate.engine.state import TopicState
 from sluicegate.features.adaptive.controller_metrics import ControllerMetrics
 from sluicegate.features.adaptive.controller_state import Status
+from sluicegate.features.adaptive.evaluated import NO_BACKLOG, Change, EvaluatedTopic, Evaluation, Step
+from sluicegate.features.adaptive.fleet import Fleet
 from sluicegate.features.adaptive.formulas import linear_pressure
 from sluicegate.features.adaptive.logs import (
     ACTIVATED,
@@ -25,18 +26,15 @@ from sluicegate.features.adaptive.logs import (
     WOULD_DEACTIVATE,
     TransitionLog,
 )
-from sluicegate.features.adaptive.readings import Readings
+from sluicegate.features.adaptive.readings import Readings, SourceReading
 from sluicegate.features.adaptive.settings import ENABLED, Settings
-from sluicegate.features.adaptive.topic import NO_BACKLOG, Evaluation, Step, ThrottledTopic
+from sluicegate.features.adaptive.topic import ThrottledTopic
 from sluicegate.model import EffectivePolicies
 from sluicegate.pacing.log_throttle import LineLimiter
 
 _SLICE = 100
 """Topics that are evaluated, or changed, before the event loop runs other work."""
 _MS_NS = 1_000_000
-
-Change: TypeAlias = Callable[[], None]
-"""Limits or releases one topic, on the thread that owns the gates."""
 
 
 class AdaptiveController:
@@ -49,10 +47,14 @@ class AdaptiveController:
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
+        self.fleet = Fleet(self._names_of)
+        """The topics of all workers that share limits with this one; empty if none do."""
         self._topics: dict[str, ThrottledTopic] = {}
         self._settings = Settings()
         self._refused = ""
-        self._readings: Readings | None = None
+        self._all_readings: Readings | None = None
+        self._unread: Sequence[SourceReading] | None = None
+        """The sources that the next cycle reads; None for all."""
         self._metrics = ControllerMetrics(context.metrics)
         self._transitions = TransitionLog(context.log)
         self._status = Status(context)
@@ -64,7 +66,14 @@ class AdaptiveController:
         """The checks of a topic's gate, which are active while the topic is throttled."""
         topic = self._topics.get(state.topic.full)
         if topic is None or topic.state is not state:
-            topic = self._topics[state.topic.full] = ThrottledTopic(state, policies)
+            topic = ThrottledTopic(state, policies)
+            standing = self.fleet.standing
+            if topic.is_shared and topic.name in standing.topics:
+                topic.adopt(standing.topics[topic.name], standing.memory_pressure)
+                change = topic.change(state.now_ns)
+                if change is not None:
+                    change()
+            self._topics[topic.name] = topic
         else:
             topic.limiter.update(policies, state.now_ns)
         return topic.limiter.checks()
@@ -88,9 +97,51 @@ class AdaptiveController:
         """The topics under the controller."""
         return tuple(self._topics.values())
 
+    @property
+    def _readings(self) -> Readings:
+        if self._all_readings is None:  # created here, once all plugins have registered their sources
+            self._all_readings = Readings(self._context.pressure_sources, self._context.log)
+        return self._all_readings
+
     def interval_ms(self) -> int:
         """Milliseconds between two cycles, by the current policies."""
-        return self._read_settings().interval_ms
+        return self.settings().interval_ms
+
+    async def read_memory(self) -> float:
+        """Read the memory in use, a fraction of its limit; the next cycle then reads the backlogs alone."""
+        readings = self._readings
+        await readings.refresh(self.interval_ms(), self._context.now_ns(), readings.of_memory)
+        self._unread = readings.of_backlogs
+        return readings.memory
+
+    def split(self) -> tuple[Sequence[ThrottledTopic], Sequence[ThrottledTopic]]:
+        """The topics of this worker, and those whose states are gone."""
+        states = self._context.states
+        present, stale = [], []
+        for topic in self.topics:
+            (present if states.get(topic.name) is topic.state else stale).append(topic)
+        return present, stale
+
+    def apply(
+        self, changes: Sequence[tuple[ThrottledTopic, Change]], stale: Sequence[ThrottledTopic]
+    ) -> None:
+        """Carry out changes on the thread that owns the gates, and forget topics."""
+        for start in range(0, len(changes), _SLICE):
+            self._context.apply(partial(self._apply_changes, changes[start : start + _SLICE]))
+        if stale:
+            self._context.apply(partial(self._forget, stale))
+
+    def took(self, memory: float, settings: Settings, age_s: float) -> None:
+        """Publish what another worker has found.
+
+        :param memory: memory pressure.
+        :param settings: of the leader, as far as they are known.
+        :param age_s: how long ago it was found.
+        """
+        at_ms = self._context.wall_ms() - int(age_s * 1000)
+        self._metrics.evaluated.set(at_ms)
+        self._metrics.succeeded.set(at_ms)
+        self._publish(memory, self._readings.of_memory, settings)
 
     async def run(self) -> None:
         """Run one cycle.
@@ -112,106 +163,79 @@ class AdaptiveController:
             metrics.evaluated.set(context.wall_ms())
 
     async def _cycle(self, began_ns: int) -> None:
-        settings = self._read_settings()
-        if self._readings is None:  # created here, once all plugins have registered their sources
-            self._readings = Readings(self._context.pressure_sources, self._context.log)
-        readings = self._readings
-        await readings.refresh(settings.interval_ms, began_ns)
-        memory = linear_pressure(readings.memory, settings.memory_low, settings.memory_high)
+        settings, readings = self.settings(), self._readings
+        await readings.refresh(settings.interval_ms, began_ns, self._unread)
+        self._unread = None
+        used = max(readings.memory, self.fleet.memory)
+        memory = linear_pressure(used, settings.memory_low, settings.memory_high)
         changes: list[tuple[ThrottledTopic, Change]] = []
+        present, stale = self.split()
         try:
-            await self._evaluate(memory, readings, settings, changes)
+            await self._evaluate(present, stale, memory, settings, changes)
         finally:  # apply the changes decided so far, even after an error
-            for start in range(0, len(changes), _SLICE):
-                self._context.apply(partial(self._apply_changes, changes[start : start + _SLICE]))
-        self._publish(memory, readings, settings)
+            self.apply(changes, stale)
+        self.fleet.end(memory, observe_only=settings.observe_only)
+        self._publish(memory, readings.all, settings)
 
     async def _evaluate(
         self,
+        present: Sequence[ThrottledTopic],
+        stale: Sequence[ThrottledTopic],
         memory: float,
-        readings: Readings,
         settings: Settings,
         changes: list[tuple[ThrottledTopic, Change]],
     ) -> None:
-        states, now_ns = self._context.states, self._context.now_ns()
-        stale = []
-        for index, topic in enumerate(self.topics, 1):
-            if states.get(topic.name) is not topic.state:
-                stale.append(topic)
-                continue
+        readings, now_ns = self._readings, self._context.now_ns()
+        for index, topic in enumerate((*present, *self.fleet.begin(present, stale)), 1):
             try:
-                backlog = readings.backlog(topic.state.topic.all) or NO_BACKLOG
-                change = self._decide(topic, memory, backlog, settings, now_ns)
+                backlog = readings.backlog(topic.names) or NO_BACKLOG
+                change = self.decide(topic, memory, backlog, settings, now_ns)
             except Exception as error:  # noqa: BLE001 - one topic must not stop the others
                 self._topic_failed(topic, error)
             else:
-                if change is not None:
+                if change is not None and isinstance(topic, ThrottledTopic):
                     changes.append((topic, change))
             if index % _SLICE == 0:
                 await asyncio.sleep(0)
-        if stale:
-            self._context.apply(partial(self._forget, stale))
 
-    def _decide(
-        self, topic: ThrottledTopic, memory: float, backlog: Backlog, settings: Settings, now_ns: int
+    def decide(
+        self, topic: EvaluatedTopic, memory: float, backlog: Backlog, settings: Settings, now_ns: int
     ) -> Change | None:
         """Evaluate one topic; return the change for its limiter, if any."""
         was_active = topic.active
-        lifted = settings.observe_only and was_active
-        if lifted:
-            self._rest(topic)
+        if settings.observe_only and was_active:
+            topic.rest()
             self._transitions.ended(DEACTIVATED, topic, now_ns)
         elif topic.would and not settings.observe_only:
-            self._rest(topic)
-        evaluation = topic.evaluate(memory, backlog, settings, now_ns, learn=not was_active)
-        change: Change | None = None
+            topic.rest()
+        passed = self.fleet.passed(topic)
+        evaluation = topic.evaluate(memory, backlog, settings, now_ns, passed, learn=not was_active)
         if evaluation.step is Step.THROTTLE:
-            change = self._throttle(topic, evaluation, settings, now_ns)
+            self._throttle(topic, evaluation, settings, now_ns)
         elif evaluation.step is Step.RELEASE:
-            change = self._release(topic, now_ns)
-        return partial(topic.limiter.release, now_ns) if lifted else change
+            self._transitions.ended(DEACTIVATED if topic.active else WOULD_DEACTIVATE, topic, now_ns)
+            topic.rest()
+        return topic.change(now_ns)
 
     def _throttle(
-        self, topic: ThrottledTopic, evaluation: Evaluation, settings: Settings, now_ns: int
-    ) -> Change | None:
+        self, topic: EvaluatedTopic, evaluation: Evaluation, settings: Settings, now_ns: int
+    ) -> None:
         topic.messages_per_s, topic.bytes_per_s = evaluation.messages_per_s, evaluation.bytes_per_s
         if settings.observe_only:
             topic.would = True
             self._transitions.began(WOULD_ACTIVATE, topic, evaluation, settings, now_ns)
-            return None
-        if not topic.active:
+        elif not topic.active:
             topic.active = True
             self._metrics.activations.inc()
             self._transitions.began(ACTIVATED, topic, evaluation, settings, now_ns)
         elif topic.at_floor(evaluation, settings):
             self._transitions.began(CLAMPED, topic, evaluation, settings, now_ns)
-        why = (
-            f"memory pressure {evaluation.memory_pressure:.2f}, "
-            f"backlog pressure {evaluation.backlog_pressure:.2f}"
-        )
-        rates = (evaluation.messages_per_s, evaluation.bytes_per_s, why)
-        if rates == topic.applied:
-            return None
-        topic.applied = rates
-        natural = (topic.natural.messages_per_s, topic.natural.bytes_per_s)
-        return partial(topic.limiter.limit, *rates[:2], natural, why, now_ns)
 
-    def _release(self, topic: ThrottledTopic, now_ns: int) -> Change | None:
-        was_active = topic.active
-        self._rest(topic)
-        if not was_active:
-            self._transitions.ended(WOULD_DEACTIVATE, topic, now_ns)
-            return None
-        self._transitions.ended(DEACTIVATED, topic, now_ns)
-        return partial(topic.limiter.release, now_ns)
+    def _names_of(self, topic: str) -> tuple[str, ...]:
+        driver = self._context.driver
+        return (topic,) if driver is None else driver.name_of(topic, self._context.config).all
 
-    @staticmethod
-    def _rest(topic: ThrottledTopic) -> None:
-        topic.active = topic.would = False
-        topic.messages_per_s = topic.bytes_per_s = 0
-        topic.applied = None
-
-    def _read_settings(self) -> Settings:
+    def settings(self) -> Settings:
         """The current settings; if they conflict, the last good ones."""
         context, policies = self._context, self._context.policies
         try:
@@ -231,16 +255,17 @@ class AdaptiveController:
             context.log.warning("restart the gateway to apply: %s false", ENABLED)
         return settings
 
-    def _topic_failed(self, topic: ThrottledTopic, error: Exception) -> None:
+    def _topic_failed(self, topic: EvaluatedTopic, error: Exception) -> None:
         self._metrics.topic_failures.inc()
         self._transitions.topic_failed(topic.name, error, self._context.now_ns())
 
-    def _publish(self, memory: float, readings: Readings, settings: Settings) -> None:
+    def _publish(self, memory: float, readings: Sequence[SourceReading], settings: Settings) -> None:
         metrics, topics = self._metrics, self.topics
+        throttled = self.fleet.throttled(topics)
         metrics.memory.set(memory)
-        metrics.active.set(sum(topic.active for topic in topics))
-        metrics.would.set(sum(topic.would for topic in topics))
+        metrics.active.set(sum(topic.active for topic in throttled.values()))
+        metrics.would.set(sum(topic.would for topic in throttled.values()))
         metrics.observing.set(float(settings.observe_only))
         metrics.read(readings)
         metrics.topics(topics, enabled=settings.topic_metrics)
-        self._status.store(memory, readings, settings, self._refused, topics)
+        self._status.store(memory, readings, settings, self._refused, throttled)

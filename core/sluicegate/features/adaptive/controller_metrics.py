@@ -1,9 +1,9 @@
 """The controller's metrics: Pulsar's names with underscores, and a few of this product's own."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sluicegate.engine.plugin_metrics import Metrics
-from sluicegate.features.adaptive.readings import Readings
+from sluicegate.features.adaptive.readings import SourceReading
 from sluicegate.features.adaptive.topic import ThrottledTopic
 
 BROKER = "pulsar_broker_adaptive_throttle_"
@@ -48,13 +48,19 @@ class ControllerMetrics:
         )
         for each in (self.activations, self.failures, self.topic_failures, self.refused):
             each.inc(0)  # start at 0, so that an alert sees an increase with the first event
+        self._named: frozenset[str] = frozenset()
         self._metrics = metrics
         self._of_topics: TopicMetrics | None = None
 
-    def read(self, readings: Readings) -> None:
-        """Publish the state of the sources."""
+    def read(self, readings: Sequence[SourceReading]) -> None:
+        """Publish the state of the sources that this worker reads, and remove the others."""
         known, failures = self._sources
-        for reading in readings.all:
+        names = frozenset(reading.source.name for reading in readings)
+        if self._named - names:
+            known.clear()
+            failures.clear()
+        self._named = names
+        for reading in readings:
             known.set(float(reading.known), reading.source.name)
             failures.set(reading.failures, reading.source.name)
 

@@ -1,15 +1,16 @@
 """Stores the controller's state as a fact for `sluicegate explain`, when it has changed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 from sluicegate.broker import BrokerContext
 from sluicegate.engine.bucket import SECOND_NS
-from sluicegate.features.adaptive.readings import Readings
+from sluicegate.features.adaptive.readings import SourceReading
 from sluicegate.features.adaptive.settings import Settings
-from sluicegate.features.adaptive.topic import ThrottledTopic
+from sluicegate.features.adaptive.standing import Standing
 
 KEY = "adaptive.status"
 _EVERY_NS = 5 * SECOND_NS
@@ -30,33 +31,32 @@ class Status:
     def store(
         self,
         memory: float,
-        readings: Readings,
+        readings: Sequence[SourceReading],
         settings: Settings,
         refused: str,
-        topics: Sequence[ThrottledTopic],
+        throttled: Mapping[str, Standing],
     ) -> None:
         """Store the state at the end of a cycle, if it has changed.
 
         :param memory: memory pressure.
-        :param readings: the sources.
+        :param readings: the sources that this worker reads.
         :param settings: the effective settings.
         :param refused: why the current policies were refused; empty if they were not.
-        :param topics: all topics.
+        :param throttled: the topics that are throttled, or would be, by name.
         """
         now_ns = self._context.now_ns()
         if self._stored_ns is not None and now_ns - self._stored_ns < _EVERY_NS:
             return
-        throttled = [topic for topic in topics if topic.active or topic.would]
         state = {
             "observe_only": settings.observe_only,
             "memory_pressure": round(memory, 2),
-            "throttled": sum(topic.active for topic in throttled),
-            "would_throttle": sum(topic.would for topic in throttled),
+            "throttled": sum(topic.active for topic in throttled.values()),
+            "would_throttle": sum(topic.would for topic in throttled.values()),
             "settings_refused": refused,
-            "sources_unknown": ", ".join(each.source.name for each in readings.all if each.problem),
+            "sources_unknown": ", ".join(each.source.name for each in readings if each.problem),
             "settings": asdict(settings),
-            "sources": {each.source.name: each.problem or "known" for each in readings.all},
-            "topics": {topic.name: _numbers(topic) for topic in throttled[:_MOST_TOPICS]},
+            "sources": {each.source.name: each.problem or "known" for each in readings},
+            "topics": {name: _numbers(throttled[name]) for name in islice(throttled, _MOST_TOPICS)},
         }
         if state != self._last:
             self._last = state
@@ -64,11 +64,11 @@ class Status:
             self._context.remember(KEY, json.dumps({"at_ms": self._context.wall_ms(), **state}))
 
 
-def _numbers(topic: ThrottledTopic) -> dict[str, float]:
+def _numbers(topic: Standing) -> dict[str, float]:
     return {
-        "natural_messages_per_s": round(topic.natural.messages_per_s, 1),
-        "natural_bytes_per_s": round(topic.natural.bytes_per_s),
+        "natural_messages_per_s": round(topic.natural_messages_per_s, 1),
+        "natural_bytes_per_s": round(topic.natural_bytes_per_s),
         "messages_per_s": topic.messages_per_s,
         "bytes_per_s": topic.bytes_per_s,
-        "backlog_pressure": round(topic.memory_and_backlog[1], 2),
+        "backlog_pressure": round(topic.backlog_pressure, 2),
     }

@@ -7,6 +7,8 @@ from sluicegate.engine.switch import Switch
 from sluicegate.features.adaptive.settings import ENABLED, POLICY
 from sluicegate.model import Action, Decision, EffectivePolicies, Operation, OperationKind, Outcome, Reason
 
+_ALONE = f"{POLICY}_alone"
+"""Key of the bucket of a worker's own target."""
 _BURST = "burst_seconds"
 _DEFAULT_BURST_SECONDS = 1.0
 
@@ -14,16 +16,30 @@ _DEFAULT_BURST_SECONDS = 1.0
 class AdaptiveLimiter:
     """A token bucket and a wait queue for throttling, separate from those of configured rate limits.
 
+    Where limits are shared, so is the bucket, as the target is what the whole fleet may pass. A target for
+    this worker alone has a bucket of its own.
+
     Belongs to the thread that owns the gates. The controller changes it only through `BrokerContext.apply`.
 
     :param state: the topic's state, which owns bucket and queue.
     :param policies: the topic's policies.
     """
 
-    __slots__ = ("_level", "_topic", "burst_seconds", "factor", "natural", "queue", "switch", "why")
+    __slots__ = (
+        "_is_alone",
+        "_level",
+        "_state",
+        "burst_seconds",
+        "factor",
+        "natural",
+        "queue",
+        "switch",
+        "why",
+    )
 
     def __init__(self, state: TopicState, policies: EffectivePolicies) -> None:
-        self._topic = state.topic.full
+        self._state = state
+        self._is_alone = False
         self.switch = Switch()
         """On while the topic is throttled."""
         self.factor = 1.0
@@ -32,8 +48,8 @@ class AdaptiveLimiter:
         """Natural messages and bytes per second, for texts."""
         self.why = ""
         """Both pressures, for texts."""
-        self.queue = state.limiter(POLICY, 0, 0, _DEFAULT_BURST_SECONDS, state.now_ns, LOCAL)
-        """Never of a shared limit: the target is a part of what this gateway itself passes."""
+        self.queue = state.limiter(POLICY, 0, 0, _DEFAULT_BURST_SECONDS, state.now_ns)
+        """Those who wait for the bucket in use."""
         self.update(policies, state.now_ns)
 
     def update(self, policies: EffectivePolicies, now_ns: int) -> None:
@@ -53,7 +69,14 @@ class AdaptiveLimiter:
         )
 
     def limit(
-        self, messages_per_s: int, bytes_per_s: int, natural: tuple[float, float], why: str, now_ns: int
+        self,
+        messages_per_s: int,
+        bytes_per_s: int,
+        natural: tuple[float, float],
+        why: str,
+        now_ns: int,
+        *,
+        alone: bool = False,
     ) -> None:
         """Throttle to these rates from now on.
 
@@ -61,7 +84,9 @@ class AdaptiveLimiter:
         :param bytes_per_s: 0 is unlimited.
         :param natural: natural messages and bytes per second.
         :param why: both pressures, as a clause for texts.
+        :param alone: True if these are rates of this worker alone, though its fleet shares limits.
         """
+        self._use_bucket(alone, now_ns)
         bucket = self.queue.bucket
         bucket.reconfigure(messages_per_s, bytes_per_s, self.burst_seconds, now_ns)
         if not self.switch.on:  # start empty: a burst would add to the pressure
@@ -79,6 +104,14 @@ class AdaptiveLimiter:
         self.switch.set(False)
         self.factor = 1.0
         self.queue.bucket.reconfigure(0, 0, self.burst_seconds, now_ns)
+
+    def _use_bucket(self, alone: bool, now_ns: int) -> None:
+        """Those who wait for the other bucket queue anew with their next attempt."""
+        if alone is not self._is_alone:
+            self.release(now_ns)
+            key, buckets = (_ALONE, LOCAL) if alone else (POLICY, None)
+            self.queue = self._state.limiter(key, 0, 0, self.burst_seconds, now_ns, buckets)
+            self._is_alone = alone
 
     def check(self, op: Operation, now_ns: int) -> Decision | None:
         """Delay an operation that is not next in the queue or exceeds the balance. Charges nothing."""
@@ -100,7 +133,7 @@ class AdaptiveLimiter:
         limit = bucket.bytes_per_s if by_bytes else bucket.messages_per_s
         unit = "bytes/s" if by_bytes else "messages/s"
         text = (
-            f"Publishing to topic {self._topic} is throttled because of pressure on the broker. "
+            f"Publishing to topic {self._state.topic.full} is throttled because of pressure on the broker. "
             f"Current: {natural:.0f} {unit} naturally, Limit: {limit:.0f} {unit} ({self.why}). "
             f"Slow down, let consumers catch up, or see the {POLICY} policies."
         )

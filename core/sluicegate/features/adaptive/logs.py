@@ -7,8 +7,8 @@ from sluicegate.engine.bucket import SECOND_NS
 from sluicegate.pacing.log_throttle import LineLimiter
 
 if TYPE_CHECKING:
+    from sluicegate.features.adaptive.evaluated import EvaluatedTopic, Evaluation
     from sluicegate.features.adaptive.settings import Settings
-    from sluicegate.features.adaptive.topic import Evaluation, ThrottledTopic
 
 EVERY_NS = 60 * SECOND_NS
 
@@ -31,7 +31,7 @@ class TransitionLog:
     def began(
         self,
         transition: str,
-        topic: "ThrottledTopic",
+        topic: "EvaluatedTopic",
         evaluation: "Evaluation",
         settings: "Settings",
         now_ns: int,
@@ -42,7 +42,7 @@ class TransitionLog:
             details = _details(topic, evaluation, settings)
             self._log.log(level, "[AdaptiveThrottle] %s topic=%s %s", transition, topic.name, details)
 
-    def ended(self, transition: str, topic: "ThrottledTopic", now_ns: int) -> None:
+    def ended(self, transition: str, topic: "EvaluatedTopic", now_ns: int) -> None:
         """Log DEACTIVATED or WOULD_DEACTIVATE."""
         if self._line_limiter.passes((topic.name, transition), now_ns) is not None:
             self._log.info("[AdaptiveThrottle] %s topic=%s %s", transition, topic.name, _natural(topic))
@@ -55,12 +55,12 @@ class TransitionLog:
             )
 
 
-def _natural(topic: "ThrottledTopic") -> str:
+def _natural(topic: "EvaluatedTopic") -> str:
     natural = topic.natural
     return f"naturalMsgRate={natural.messages_per_s:.1f}/s naturalByteRate={natural.bytes_per_s:.0f}/s"
 
 
-def _details(topic: "ThrottledTopic", evaluation: "Evaluation", settings: "Settings") -> str:
+def _details(topic: "EvaluatedTopic", evaluation: "Evaluation", settings: "Settings") -> str:
     quota = evaluation.backlog_quota_bytes
     percent = f"{100 * evaluation.backlog_bytes / quota:.1f}%" if quota > 0 else "N/A"
     factor = 1.0 - evaluation.pressure * (1.0 - settings.min_rate_factor)

@@ -9,6 +9,7 @@ from sluicegate.engine.state import TopicState
 from sluicegate.engine.task import Task
 from sluicegate.features.adaptive.controller import AdaptiveController
 from sluicegate.features.adaptive.controller_state import KEY
+from sluicegate.features.adaptive.fleet_throttling import FleetThrottling
 from sluicegate.features.adaptive.settings import ENABLED, POLICY, AdaptivePolicies
 from sluicegate.hooks import hookimpl
 from sluicegate.model import EffectivePolicies, TopicName
@@ -36,7 +37,7 @@ class AdaptiveThrottling:
         controller = self._controllers[context.broker] = AdaptiveController(context)
         if not context.pressure_sources:
             context.log.warning("%s has no pressure source: configure one under `pressure`", POLICY)
-        return [Task(POLICY, controller.interval_ms, controller.run)]
+        return [Task(POLICY, controller.interval_ms, controller.run, FleetThrottling(context, controller))]
 
     @hookimpl
     def sluicegate_policy_checks(

@@ -102,26 +102,32 @@ class Readings:
 
     def __init__(self, sources: Sequence[PressureSource], log: logging.Logger) -> None:
         self.all = tuple(SourceReading(source) for source in sources)
-        self._backlogs = tuple(reading for reading in self.all if reading.source.kind == "backlog")
-        self._memory = tuple(reading for reading in self.all if reading.source.kind == "memory")
+        self.of_backlogs = tuple(reading for reading in self.all if reading.source.kind == "backlog")
+        self.of_memory = tuple(reading for reading in self.all if reading.source.kind == "memory")
         self._log = log
         self._line_limiter = LineLimiter(EVERY_NS)
         self._silent: set[str] = set()
 
-    async def refresh(self, interval_ms: int, now_ns: int) -> None:
-        """Read all sources concurrently, for at most half an interval."""
-        if not self.all:
+    async def refresh(
+        self, interval_ms: int, now_ns: int, some: "Sequence[SourceReading] | None" = None
+    ) -> None:
+        """Read sources concurrently, for at most half an interval.
+
+        :param some: which ones; None for all.
+        """
+        some = self.all if some is None else some
+        if not some:
             return
         limit_ns = max(_LEAST_LIMIT_NS, _INTERVALS_BEFORE_GIVING_UP * interval_ms * 1_000_000)
         patience_s = interval_ms / 2000
-        await asyncio.gather(*(each.refresh(patience_s, limit_ns, now_ns) for each in self.all))
-        for reading in self.all:
+        await asyncio.gather(*(each.refresh(patience_s, limit_ns, now_ns) for each in some))
+        for reading in some:
             self._log_change(reading, now_ns)
 
     @property
     def memory(self) -> float:
         """The highest memory usage of all sources as a fraction of its limit; 0 if none is known."""
-        return max((reading.memory or 0.0 for reading in self._memory), default=0.0)
+        return max((reading.memory or 0.0 for reading in self.of_memory), default=0.0)
 
     def backlog(self, names: Sequence[str]) -> Backlog | None:
         """The backlog of a topic that is closest to its quota; None if no source knows the topic.
@@ -129,7 +135,7 @@ class Readings:
         :param names: the topic's names, the full one first; of each source the first known name counts.
         """
         worst: Backlog | None = None
-        for reading in self._backlogs:
+        for reading in self.of_backlogs:
             for name in names:
                 backlog = reading.backlogs.get(name)
                 if backlog is None:

@@ -1,135 +1,62 @@
-"""The controller's state of one topic, and its evaluation under given pressures."""
+"""One topic that this gateway throttles."""
 
-from dataclasses import dataclass
-from enum import Enum, auto
-from math import isfinite
+from functools import partial
 
-from sluicegate.engine.pressure import Backlog
+from sluicegate.engine.buckets import LOCAL
 from sluicegate.engine.state import TopicState
-from sluicegate.features.adaptive.formulas import backlog_pressure, floor_rate, next_rate
+from sluicegate.features.adaptive.evaluated import Change, EvaluatedTopic
+from sluicegate.features.adaptive.fleet_rates import Passed
 from sluicegate.features.adaptive.limiter import AdaptiveLimiter
-from sluicegate.features.adaptive.natural import NaturalRate
-from sluicegate.features.adaptive.settings import Settings
 from sluicegate.model import EffectivePolicies
 
-NO_BACKLOG = Backlog(0, 0)
 
-
-class Step(Enum):
-    """The result of an evaluation."""
-
-    REST = auto()
-    """Do nothing, because there is no pressure."""
-    WARM_UP = auto()
-    """Do nothing yet: there is pressure, but no known natural rate to reduce."""
-    THROTTLE = auto()
-    """Limit to the evaluation's rates."""
-    RELEASE = auto()
-    """Lift the limit: memory and backlog are both at or below their low watermarks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """The evaluation of one topic in one cycle."""
-
-    step: Step
-    memory_pressure: float
-    backlog_pressure: float
-    backlog_bytes: float
-    backlog_quota_bytes: float
-    messages_per_s: int = 0
-    """The rate of this cycle; 0 if unlimited."""
-    bytes_per_s: int = 0
-
-    @property
-    def pressure(self) -> float:
-        """The higher of both pressures."""
-        return max(self.memory_pressure, self.backlog_pressure)
-
-
-class ThrottledTopic:
-    """One topic of the controller. Everything except `limiter` belongs to the controller's thread.
+class ThrottledTopic(EvaluatedTopic):
+    """A topic with its limiter, which alone belongs to the thread that owns the gates.
 
     :param state: the topic's state; only its counters are read.
     :param policies: the topic's policies.
     """
 
-    __slots__ = (
-        "active",
-        "applied",
-        "bytes_per_s",
-        "limiter",
-        "memory_and_backlog",
-        "messages_per_s",
-        "name",
-        "natural",
-        "state",
-        "would",
-    )
+    __slots__ = ("_was_active", "applied", "limiter", "state")
 
     def __init__(self, state: TopicState, policies: EffectivePolicies) -> None:
+        super().__init__(state.topic.all)
         self.state = state
-        self.name = state.topic.full
         self.limiter = AdaptiveLimiter(state, policies)
-        self.natural = NaturalRate()
-        self.active = False
-        """True while it is throttled."""
-        self.would = False
-        """True while it would be throttled without observe-only."""
-        self.messages_per_s = 0
-        """The effective rate of the last cycle, applied or not; 0 if none."""
-        self.bytes_per_s = 0
-        self.memory_and_backlog = (0.0, 0.0)
-        """Both pressures of the last cycle, for metrics."""
-        self.applied: tuple[int, int, str] | None = None
-        """The limiter's last rates and reason; None while it is released."""
+        self.applied: tuple[int, int, str, bool] | None = None
+        """The limiter's last rates and reason, and whether its bucket is this worker's own; None while it is
+        released."""
+        self._was_active = False
 
-    def evaluate(
-        self, memory: float, backlog: Backlog, settings: Settings, now_ns: int, *, learn: bool
-    ) -> Evaluation:
-        """Learn the natural rate and determine the next step.
+    @property
+    def is_shared(self) -> bool:
+        """Whether its limit is one for a whole fleet."""
+        return self.state.buckets is not LOCAL
 
-        A known natural rate is not updated under pressure, even if nothing is throttled: what an overloaded
-        broker accepts is not the natural rate of its producers.
-
-        :param memory: memory pressure, 0.0 to 1.0.
-        :param backlog: the topic's backlog.
-        :param settings: the settings of this cycle.
-        :param now_ns: monotonic time.
-        :param learn: False if the topic was throttled since the last evaluation.
-        :raises ValueError: if the backlog is not a number of bytes.
-        """
-        size, quota = backlog.bytes, backlog.quota_bytes
-        if not (isfinite(size) and isfinite(quota)) or size < 0:
-            raise ValueError(f"backlog cannot be {backlog!r}, expected bytes")
-        pressure = backlog_pressure(size, quota, settings.backlog_low, settings.backlog_high)
-        self.memory_and_backlog = (memory, pressure)
-        strongest = memory if memory > pressure else pressure
-        known, throttled = self.natural.known, self.active or self.would
-        counters = self.state.allowed_messages, self.state.allowed_bytes
-        self.natural.sample(*counters, now_ns, learn=learn and (strongest == 0 or not known))
-        if strongest == 0 and (not throttled or not settings.ramp_release):
-            return Evaluation(Step.RELEASE if throttled else Step.REST, memory, pressure, size, quota)
-        if not known:
-            return Evaluation(Step.WARM_UP, memory, pressure, size, quota)
-        messages, nbytes = self._next(strongest, settings)
-        natural = self.natural
-        reached = messages >= int(natural.messages_per_s) and nbytes >= int(natural.bytes_per_s)
-        step = Step.RELEASE if strongest == 0 and reached else Step.THROTTLE
-        return Evaluation(step, memory, pressure, size, quota, messages, nbytes)
-
-    def _next(self, pressure: float, settings: Settings) -> tuple[int, int]:
-        """The next rates; 0 (unlimited) where no natural rate is known."""
-        least, step = settings.min_rate_factor, settings.max_rate_change_factor
-        messages, nbytes = self.natural.messages_per_s, self.natural.bytes_per_s
-        return (
-            next_rate(messages, self.messages_per_s, pressure, least, step) if messages > 0 else 0,
-            next_rate(nbytes, self.bytes_per_s, pressure, least, step) if nbytes > 0 else 0,
+    def measured(self, now_ns: int) -> Passed | None:
+        """What passed here since the last call; None for the first."""
+        was_active, self._was_active = self._was_active, self.active
+        rates = self.natural.sample(
+            self.state.allowed_messages, self.state.allowed_bytes, now_ns, learn=False
         )
+        return None if rates is None else Passed(*rates, not (was_active or self.active))
 
-    def at_floor(self, evaluation: Evaluation, settings: Settings) -> bool:
-        """True if an evaluation sets the lowest rate of the topic."""
-        natural = self.natural.messages_per_s
-        return evaluation.messages_per_s < natural and evaluation.messages_per_s <= floor_rate(
-            natural, settings.min_rate_factor
-        )
+    def _learn(self, passed: Passed | None, now_ns: int, *, learn: bool) -> None:
+        if passed is None:
+            state = self.state
+            self.natural.sample(state.allowed_messages, state.allowed_bytes, now_ns, learn=learn)
+        else:
+            super()._learn(passed, now_ns, learn=learn)
+
+    def change(self, now_ns: int) -> Change | None:
+        """What brings its limiter to what was decided; None if there is nothing to do."""
+        memory, backlog = self.memory_and_backlog
+        why = f"memory pressure {memory:.2f}, backlog pressure {backlog:.2f}"
+        target = (self.messages_per_s, self.bytes_per_s, why, self.is_own) if self.active else None
+        if target == self.applied:
+            return None
+        self.applied = target
+        if target is None:
+            return partial(self.limiter.release, now_ns)
+        natural = (self.natural.messages_per_s, self.natural.bytes_per_s)
+        return partial(self.limiter.limit, *target[:2], natural, why, now_ns, alone=self.is_own)
