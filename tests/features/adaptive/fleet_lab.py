@@ -65,10 +65,10 @@ class FleetLab:
     size: int = 2
     settings: Mapping[str, PolicyValue] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
-    told: dict[str, tuple[str, float]] = field(default_factory=dict)
+    reports: dict[str, tuple[str, float]] = field(default_factory=dict)
     """What each has told last, and when."""
-    found: str = ""
-    found_ns: int = 0
+    findings: str = ""
+    findings_ns: int = 0
     is_away: bool = False
     """Whether the store does not answer."""
     admitted: list[tuple[int, int]] = field(default_factory=list)
@@ -109,24 +109,24 @@ class FleetLab:
                 worker.shared.hear(None)
                 await worker.tasks[0].run()
                 continue
-            self.told[worker.name] = text, self.clock() / 1e9
-            age_s = (self.clock() - self.found_ns) / 1e9
+            self.reports[worker.name] = text, self.clock() / 1e9
+            age_s = (self.clock() - self.findings_ns) / 1e9
             if place:
-                if self.found:
-                    worker.shared.take(self.found, age_s)
+                if self.findings:
+                    worker.shared.take(self.findings, age_s)
                 continue
-            if not worker.has_led and self.found:
-                worker.shared.take(self.found, age_s)
+            if not worker.has_led and self.findings:
+                worker.shared.take(self.findings, age_s)
             worker.has_led = True
             worker.shared.hear(self._heard(worker))
             await worker.tasks[0].run()
-            self.found, self.found_ns = worker.shared.found(), self.clock()
+            self.findings, self.findings_ns = worker.shared.findings(), self.clock()
 
     def _heard(self, leader: Worker) -> dict[str, str]:
         now_s = self.clock() / 1e9
         return {
             name: text
-            for name, (text, at_s) in self.told.items()
+            for name, (text, at_s) in self.reports.items()
             if name != leader.name and now_s - at_s < TASK_LEASE_S
         }
 

@@ -191,9 +191,9 @@ def test_without_the_store_each_spends_its_share_of_the_target() -> None:
 def test_what_cannot_be_read_changes_nothing() -> None:
     fleet = pressed()
     worker = fleet.workers[1]
-    for found in ("", "null", "[]", "{", '{"version":2}', "[" * 100_000, '{"version":1,"topics":3}'):
+    for findings in ("", "null", "[]", "{", '{"version":2}', "[" * 100_000, '{"version":1,"topics":3}'):
         with pytest.raises(ValueError, match=r"."):
-            worker.shared.take(found, 0.0)
+            worker.shared.take(findings, 0.0)
     assert limits(worker) == (True, 100, 10_000)
 
 

@@ -44,9 +44,9 @@ def buckets(worker: Worker) -> list[type[DualBucket]]:
 
 def test_what_is_told_and_found_is_bounded_and_the_busiest_come_first() -> None:
     fleet = crowded()
-    assert all(len(text) <= MOST_BYTES for text, _ in fleet.told.values())
-    assert len(fleet.found) <= MOST_BYTES
-    standing = FleetStanding.read(fleet.found)
+    assert all(len(text) <= MOST_BYTES for text, _ in fleet.reports.values())
+    assert len(fleet.findings) <= MOST_BYTES
+    standing = FleetStanding.read(fleet.findings)
     assert standing.is_cut
     assert standing.topics.keys() == {f"t{number}" for number in range(TOPICS - FIT, TOPICS)}
 
@@ -69,14 +69,14 @@ def test_what_does_not_fit_is_each_workers_own() -> None:
 
 def test_all_that_are_throttled_stay_the_fleets_though_others_become_busier() -> None:
     fleet = crowded()
-    before = FleetStanding.read(fleet.found).topics.keys()
+    before = FleetStanding.read(fleet.findings).topics.keys()
     for topic in before:
         fleet.workers[0].press(0.95, topic)
     pass_traffic(fleet)
     for worker in fleet.workers:
         worker.state("t0").batched_messages += 100_000
     pass_traffic(fleet)
-    after = FleetStanding.read(fleet.found).topics
+    after = FleetStanding.read(fleet.findings).topics
     assert after.keys() == before
     assert all(standing.active for standing in after.values())
 
@@ -89,7 +89,7 @@ def test_once_all_fit_again_nothing_stays_a_workers_own() -> None:
     for worker in fleet.workers:
         for number in range(1, TOPICS):
             del worker.context.states[f"t{number}"]
-    while FleetStanding.read(fleet.found).is_cut:  # until the others have come to rest
+    while FleetStanding.read(fleet.findings).is_cut:  # until the others have come to rest
         pass_traffic(fleet)
     fleet.workers[0].memory = 0.85
     for _ in range(3):

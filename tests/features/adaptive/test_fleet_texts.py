@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluicegate.features.adaptive.fleet_ear import FleetEar
 from sluicegate.features.adaptive.fleet_json import HEAD_BYTES, MOST_BYTES, MOST_PER_S
 from sluicegate.features.adaptive.fleet_rates import ROW_BYTES as REPORT_ROW_BYTES
-from sluicegate.features.adaptive.fleet_rates import FleetEar, FleetRates, Passed, WorkerReport
+from sluicegate.features.adaptive.fleet_rates import FleetRates, Passed, WorkerReport
 from sluicegate.features.adaptive.standing import ROW_BYTES, FleetStanding, Standing
 
 rates = st.integers(0, MOST_PER_S).map(lambda millis: round(millis / 1000, 3))

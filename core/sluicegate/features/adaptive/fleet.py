@@ -112,11 +112,11 @@ class Fleet:
         if self._is_cut:
             busy = sorted(filter(self._may_be_told, busy), key=self._rank, reverse=True)
             del busy[fitting((topic.name for topic in busy), ROW_BYTES) :]
-            told = {topic.name for topic in busy}
+            names = {topic.name for topic in busy}
             for topic in topics:
-                if topic.name not in told:
+                if topic.name not in names:
                     self._absent.pop(topic.name, None)
-                topic.begin(own=topic.name not in told)
+                topic.begin(own=topic.name not in names)
         else:
             for topic in topics:
                 topic.begin(own=False)

@@ -7,7 +7,8 @@ from sluicegate.broker import BrokerContext
 from sluicegate.engine.task import SharedTask
 from sluicegate.features.adaptive.controller import AdaptiveController
 from sluicegate.features.adaptive.evaluated import NO_BACKLOG, Change
-from sluicegate.features.adaptive.fleet_rates import FleetEar, WorkerReport
+from sluicegate.features.adaptive.fleet_ear import FleetEar
+from sluicegate.features.adaptive.fleet_rates import WorkerReport
 from sluicegate.features.adaptive.settings import Settings
 from sluicegate.features.adaptive.standing import FleetStanding, Standing
 from sluicegate.features.adaptive.topic import ThrottledTopic
@@ -42,22 +43,22 @@ class FleetThrottling(SharedTask):
         controller.fleet.own = report
         return report.text()
 
-    def hear(self, told: Mapping[str, str] | None) -> None:
+    def hear(self, reports: Mapping[str, str] | None) -> None:
         """Sum up what all pass; without the store no natural rate is learned of what passes here alone."""
         fleet = self._controller.fleet
-        fleet.rates = None if told is None else self._ear.hear(told, fleet.own, self._context.now_ns())
+        fleet.rates = None if reports is None else self._ear.hear(reports, fleet.own, self._context.now_ns())
 
-    def found(self) -> str:
+    def findings(self) -> str:
         """How all topics stand after the last run."""
         return self._controller.fleet.standing.text()
 
-    def take(self, found: str, age_s: float) -> None:
+    def take(self, findings: str, age_s: float) -> None:
         """Apply how all topics stand by the leader's evaluation.
 
         :param age_s: how old it is: the time of the last evaluation in metrics.
         :raises ValueError: if it cannot be read; limits stay as they are.
         """
-        standing = FleetStanding.read(found)
+        standing = FleetStanding.read(findings)
         controller, now_ns = self._controller, self._context.now_ns()
         controller.fleet.follow(standing)
         settings = replace(controller.settings(), observe_only=standing.observe_only)
@@ -73,9 +74,9 @@ class FleetThrottling(SharedTask):
     def _change(
         self, topic: ThrottledTopic, standing: FleetStanding, settings: Settings, now_ns: int
     ) -> Change | None:
-        told = standing.topics.get(topic.name)
-        if told is None and standing.is_cut:
+        as_told = standing.topics.get(topic.name)
+        if as_told is None and standing.is_cut:
             topic.begin(own=True)
             return self._controller.decide(topic, standing.memory_pressure, NO_BACKLOG, settings, now_ns)
-        topic.adopt(told or Standing(), standing.memory_pressure)
+        topic.adopt(as_told or Standing(), standing.memory_pressure)
         return topic.change(now_ns)
