@@ -14,7 +14,7 @@ from tests.gateway.certificates import Authority
 from tests.real.needs import need
 from tests.waiting import LONG_S, until
 
-from sluicegate.budgets import TAKEN, BudgetStoreError, Limit, Member, Place, Request
+from sluicegate.budgets import NOT_YET, TAKEN, BudgetStoreError, Limit, Member, Place, Request
 from sluicegate.budgets.redis.redis_store import RedisBudgetStore
 from sluicegate.budgets.redis.redis_url import redis_client
 
@@ -76,7 +76,7 @@ async def test_a_login_that_is_missing_or_wrong(started: MakeServer) -> None:
     assert "look at user and password of `budgets`" in text
     assert "wrong@" not in text
     async with opened(server.url.replace("//", "//default:right@")) as store:
-        assert await store.hold([Place("producers", "p", 1)]) == [0]
+        assert await store.hold([Place("producers", "p", 1)]) == [NOT_YET]
 
 
 async def test_a_replica_names_the_primary_as_the_remedy(started: MakeServer) -> None:

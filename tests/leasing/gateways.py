@@ -75,6 +75,7 @@ class Gateway:
 
     def __init__(self, fleet: Fleet, name: str) -> None:
         self.fleet = fleet
+        self.name = name
         self.store = FragileStore(fleet.budgets, name)
         self.holder = PlaceHolder(
             self.store,

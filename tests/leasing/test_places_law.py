@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from random import Random
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.leasing.gateways import LEASE_NS, MS, Fleet, Gateway, S, producer
 
@@ -19,6 +19,8 @@ _STEPS = st.lists(
         st.tuples(st.just("attach"), _GATEWAYS, _NAMES),
         st.tuples(st.just("leave"), _GATEWAYS, _NAMES),
         st.tuples(st.just("rename"), _GATEWAYS, _NAMES),
+        st.tuples(st.just("move"), _GATEWAYS, _NAMES),
+        st.tuples(st.just("notice"), _GATEWAYS, _NAMES),
         st.tuples(st.just("kill"), _GATEWAYS, st.just("")),
         st.tuples(st.just("away"), _GATEWAYS, st.just("")),
         st.tuples(st.just("lose"), _GATEWAYS, st.just("")),
@@ -31,12 +33,14 @@ _STEPS = st.lists(
 
 @dataclass
 class World:
-    """Three gateways, of which each producer knows one at a time."""
+    """Three gateways, of which each producer knows one at a time, while others may not know that it left."""
 
     fleet: Fleet = field(default_factory=lambda: Fleet({PRODUCERS: _PLACES}, "pause"))
     starts: int = 0
     where: dict[str, tuple[Gateway, str]] = field(default_factory=dict)
     """The gateway of each producer that has attached, and its key there."""
+    left: set[tuple[str, str]] = field(default_factory=set)
+    """Names of gateways that do not know yet that one has left, with its key."""
 
     def __post_init__(self) -> None:
         for _ in range(3):
@@ -48,20 +52,12 @@ class World:
 
     async def step(self, what: str, number: int, name: str) -> None:
         gateway = self.fleet.gateways[number % 3]
-        if what == "attach":
-            key = f"id {name}" if ord(name) % 2 else f"name {name}"
-            if name not in self.where and await gateway.attach(self.operation(key)) == "in":
-                self.where[name] = gateway, key
-        elif what == "leave" and name in self.where:
-            gateway, key = self.where.pop(name)
-            gateway.gate.detach(self.operation(key))
-        elif what == "rename" and name in self.where:
-            gateway, key = self.where[name]
-            gateway.state.producers.rename(key, f"name {name}", roams=True)
-            self.where[name] = gateway, f"name {name}"
+        if name:
+            await self.step_of_producer(what, gateway, name)
         elif what == "kill":
             self.fleet.gateways.remove(gateway)
             self.where = {each: at for each, at in self.where.items() if at[0] is not gateway}
+            self.left = {each for each in self.left if each[0] != gateway.name}
             self.start()
         elif what in ("away", "lose"):
             gateway.store.is_away, gateway.store.loses_answers = what == "away", what == "lose"
@@ -72,14 +68,57 @@ class World:
             self.fleet.budgets.forget()
         elif what == "wait":
             await self.fleet.wait(number * 200 * MS)
-        assert sum(len(each.state.producers) for each in self.fleet.gateways) <= _PLACES
+        assert len({key for each in self.fleet.gateways for key in each.state.producers}) <= _PLACES
+
+    async def step_of_producer(self, what: str, gateway: Gateway, name: str) -> None:
+        if what == "attach":
+            key = f"id {name}" if ord(name) % 2 else f"name {name}"
+            if name not in self.where and await gateway.attach(self.operation(key)) == "in":
+                self.attached(name, gateway, key)
+        elif what == "leave" and name in self.where:
+            gateway, key = self.where.pop(name)
+            gateway.gate.detach(self.operation(key))
+        elif what == "rename" and name in self.where:
+            gateway, key = self.where[name]
+            if f"name {name}" not in gateway.state.producers:
+                gateway.state.producers.rename(key, f"name {name}", roams=True)
+                self.where[name] = gateway, f"name {name}"
+        elif what == "move" and name in self.where:
+            before, key = self.where[name]
+            if key.startswith("name") and await gateway.attach(self.operation(key)) == "in":
+                self.left.add((before.name, key))
+                self.attached(name, gateway, key)
+        elif what == "notice":
+            self.notice(gateway, f"name {name}")
+
+    def attached(self, name: str, gateway: Gateway, key: str) -> None:
+        self.where[name] = gateway, key
+        self.left.discard((gateway.name, key))
+
+    def notice(self, gateway: Gateway, key: str) -> None:
+        if (gateway.name, key) in self.left:
+            self.left.remove((gateway.name, key))
+            gateway.gate.detach(self.operation(key))
 
     @staticmethod
     def operation(key: str) -> Operation:
         return producer(key, roams=key.startswith("name"))
 
 
+_RENEWED_WHERE_IT_LEFT = [
+    ("attach", 2, "b"),
+    ("attach", 0, "a"),
+    ("attach", 0, "c"),
+    ("move", 0, "b"),
+    ("wait", 5, ""),
+    ("notice", 2, "b"),
+    ("wait", 1, ""),
+    ("attach", 1, "d"),
+]
+
+
 @given(_STEPS)
+@example(_RENEWED_WHERE_IT_LEFT)
 def test_there_are_never_more_than_places(steps: list[tuple[str, int, str]]) -> None:
     async def play() -> None:
         world = World()

@@ -96,6 +96,20 @@ async def test_a_producer_keeps_its_place_where_it_reconnects_if_its_key_is_its_
     assert await one.attach(producer("b")) == "out"
 
 
+async def test_a_gateway_that_notices_late_takes_no_place_from_where_its_client_went() -> None:
+    fleet = Fleet({PRODUCERS: 1})
+    one, two, three = fleet.add("one"), fleet.add("two"), fleet.add("three")
+    assert await one.attach(producer("a")) == "in"
+    assert await two.attach(producer("a")) == "in"
+    fleet.now_ns += LEASE_NS // 2
+    await one.holder.turn()  # it renews the place
+
+    one.gate.detach(producer("a"))
+    fleet.now_ns += 100 * MS
+    await one.holder.turn()
+    assert await three.attach(producer("b")) == "out"
+
+
 async def test_equal_keys_of_two_gateways_are_two_producers_unless_they_roam() -> None:
     fleet = Fleet({PRODUCERS: 1})
     one, two = fleet.add("one"), fleet.add("two")
@@ -246,6 +260,39 @@ async def test_those_beyond_a_lowered_limit_stay_and_nothing_new_fits_in() -> No
     one.gate.detach(producer("b"))
     await fleet.wait(200 * MS)
     assert await two.attach(producer("d")) == "in"
+
+
+async def test_the_lowest_limit_that_any_gateway_knows_counts() -> None:
+    fleet = Fleet({PRODUCERS: 4})
+    one, two = fleet.add("one"), fleet.add("two")
+    for name in "abc":
+        assert await one.attach(producer(name)) == "in"
+
+    fleet.policies[PRODUCERS] = 2
+    two.compile()
+    assert await two.attach(producer("d")) == "out"
+    assert await one.attach(producer("d")) == "out"
+    decision = one.gate.decide(producer("d"), fleet.now_ns)
+    await one.holder.turn()
+    decision = one.gate.decide(producer("d"), fleet.now_ns)
+    assert decision is not None
+    assert "Current: 3, Limit: 3." in decision.text
+    await fleet.wait(LEASE_NS)
+    assert await one.attach(producer("d")) == "in"
+
+
+async def test_a_raised_limit_holds_once_all_gateways_have_it() -> None:
+    fleet = Fleet({PRODUCERS: 2})
+    one, two = fleet.add("one"), fleet.add("two")
+    for gateway in fleet.gateways:
+        assert await gateway.attach(producer(f"of {gateway.name}")) == "in"
+
+    fleet.policies[PRODUCERS] = 3
+    two.compile()
+    assert await two.attach(producer("c")) == "out"
+    one.compile()
+    await fleet.wait(200 * MS)
+    assert await two.attach(producer("c")) == "in"
 
 
 async def test_the_task_answers_and_renews_by_itself() -> None:

@@ -2,6 +2,7 @@
 
 from sluicegate.budgets.budget_store import (
     MOST_TOLD,
+    NOT_YET,
     TAKEN,
     BudgetStore,
     BudgetStoreError,
@@ -19,6 +20,7 @@ from sluicegate.budgets.in_memory import MemoryBudgets, MemoryBudgetStore
 
 __all__ = [
     "MOST_TOLD",
+    "NOT_YET",
     "TAKEN",
     "BudgetStore",
     "BudgetStoreError",

@@ -119,9 +119,9 @@ class Place:
     identity: str
     """Tells it from others of the same limit, wherever it is attached."""
     most: int
-    """How many places there are."""
+    """How many places there are, as the holder knows it."""
     known: bool = False
-    """Whether the holder has it already. It then has it again, if there is room, though the store lost it."""
+    """Whether it is attached already. Then it has a place, be it beyond the limit or lost by the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +153,16 @@ class BudgetStore(Protocol):
         """
 
     async def hold(self, places: Sequence[Place]) -> Sequence[int]:
-        """Take places for one lease, keep those that are held, or take them over from another holder.
+        """Take places for one lease, or keep those that are held.
 
-        :return: for each place, in order: TAKEN, or how many others are taken so that none is left for it.
+        Several holders may have one place: it is free when each has released it, or its lease has ended. The
+        lowest `most` counts that a holder of the limit has said last, within a lease.
+
+        :return: for each place, in order: TAKEN, NOT_YET, or how many are taken so that none is left for it.
         """
 
     async def release(self, places: Sequence[Place]) -> None:
-        """Free places, but not those that another holder has taken over."""
+        """Free places, but not those that another holder has as well."""
 
     async def join(self, member: Member) -> int:
         """Become a member of the fleet, or stay one; without another call this ends when a place would.
@@ -203,6 +206,8 @@ class BudgetStore(Protocol):
 
 TAKEN: Final = -1
 """What `BudgetStore.hold` gives for a place that is held now."""
+NOT_YET: Final = -2
+"""What it gives for one to ask for again: the store has begun within a lease, and may not know all places."""
 MOST_TOLD: Final = 256 * 1024
 """Largest text that is told of a task, or found by it, in bytes of UTF-8."""
 

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sluicegate.budgets import Place
+from sluicegate.budgets import NOT_YET, Place
 from sluicegate.engine.shared_limits import ASKED, LATE, TAKEN, Key, SharedLimit
 
 _LATE_NS = 100_000_000
-_ANY_NUMBER = 1 << 40
 _SETTLED_NS = 1_500_000_000
 """What has a place attaches within this time: other policies delay it by up to a second."""
 
@@ -39,6 +38,8 @@ class PlaceCount:
     wishes: dict[str, Wish] = field(default_factory=dict)
     granted: dict[str, int] = field(default_factory=dict)
     """When identities that were not seen attached yet asked last; they have places."""
+    said: int = 0
+    """How many places there are, as the store was told last."""
     has_changed: bool = True
     """Whether something may have attached or left without this being told."""
 
@@ -122,7 +123,7 @@ class PlaceCount:
 
     def kept_place(self, identity: str) -> Place:
         """The place of what has one already."""
-        return Place(self.name, identity, _ANY_NUMBER, known=True)
+        return Place(self.name, identity, self.limit.most, known=True)
 
     # -- what it has answered --------------------------------------------------------------------------
 
@@ -132,17 +133,16 @@ class PlaceCount:
         :param others: as for `BudgetStore.hold`.
         :param end_ns: when the lease ends, if there is one.
         """
-        identity = place.identity
+        identity, self.said = place.identity, place.most
         wish = self.wishes.get(identity)
-        if others < 0:
+        if others == TAKEN:
             self.held[identity] = end_ns
             if wish is not None:
                 self.granted[identity] = wish.seen_ns
                 del self.wishes[identity]
         else:
             self.held.pop(identity, None)
-            # A store that has just begun first hears of the places that there are: then it is asked again.
-            if wish is not None and others >= place.most:
+            if wish is not None and others != NOT_YET:
                 wish.others = others
 
     def _identities(self, keys: Iterable[Key]) -> dict[str, None]:

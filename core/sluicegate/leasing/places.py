@@ -155,7 +155,7 @@ class PlaceHolder:
         for each in changed:
             lacking, gone[each.name] = each.compare(now_ns)
             taking += map(each.kept_place, lacking)
-            if is_due:
+            if is_due or each.said != each.limit.most:
                 taking += each.renewals()
         await self._hold(counts, taking, now_ns)
         freed = [place for each in changed for place in each.freeing(gone[each.name])]

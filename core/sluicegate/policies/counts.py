@@ -5,7 +5,8 @@ runs these checks and registers the attachment in one step, under the topic's lo
 limit, those in it are counted apart from all others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import ClassVar
 
 from sluicegate.config import Count, PolicyModel
@@ -26,7 +27,6 @@ SUBSCRIPTIONS = "max_subscriptions_per_topic"
 TOPIC_CONSUMERS = "max_consumers_per_topic"
 SUBSCRIPTION_CONSUMERS = "max_consumers_per_subscription"
 _LIMITS = (PRODUCERS, SUBSCRIPTIONS, TOPIC_CONSUMERS, SUBSCRIPTION_CONSUMERS)
-_REACHED = Outcome.LIMIT_REACHED
 
 
 class CountPolicies(PolicyModel):
@@ -84,10 +84,9 @@ def _producers(state: TopicState, limit: int, policies: EffectivePolicies) -> Ch
             return None
         if current < limit:
             current = shared.ask(op.producer, op.roams, now_ns)
-            if current < limit:
+            if current < 0:
                 return shared.decision(current)
-        text = texts.producers(state.topic.full, current, limit)
-        return rejected(policies, PRODUCERS, text, current, limit, _REACHED)
+        return _reached(policies, PRODUCERS, partial(texts.producers, state.topic.full), current, limit)
 
     return check
 
@@ -118,17 +117,17 @@ def _subscriptions(state: TopicState, limit: int, policies: EffectivePolicies) -
         if not state.subscriptions_known and on_unknown != "last":
             if on_unknown == "open":
                 return None
-            text = texts.subscriptions_unknown(state.topic.full, limit)
-            return rejected(policies, SUBSCRIPTIONS, text, 0, limit, Outcome.PRECONDITION)
+            unknown = texts.subscriptions_unknown(state.topic.full, limit)
+            return rejected(policies, SUBSCRIPTIONS, unknown, 0, limit, Outcome.PRECONDITION)
         current = state.subscription_count
         if current >= limit and not sharers.are_all:
             current = sum(1 for _ in existing())
         if current < limit:
             current = shared.ask(op.subscription, True, now_ns)
-            if current < limit:
+            if current < 0:
                 return shared.decision(current)
-        text = texts.subscriptions(state.topic.full, current, limit)
-        return rejected(policies, SUBSCRIPTIONS, text, current, limit, _REACHED)
+        text = partial(texts.subscriptions, state.topic.full)
+        return _reached(policies, SUBSCRIPTIONS, text, current, limit)
 
     return check
 
@@ -157,10 +156,10 @@ def _topic_consumers(state: TopicState, limit: int, policies: EffectivePolicies)
             current = sum(sharers.count(each.consumers, each.name) for each in subscriptions)
         if current < limit:
             current = shared.ask(f"{op.subscription}/{op.consumer}", op.roams, now_ns)
-            if current < limit:
+            if current < 0:
                 return shared.decision(current)
-        text = texts.consumers_of_topic(state.topic.full, current, limit)
-        return rejected(policies, TOPIC_CONSUMERS, text, current, limit, _REACHED)
+        text = partial(texts.consumers_of_topic, state.topic.full)
+        return _reached(policies, TOPIC_CONSUMERS, text, current, limit)
 
     return check
 
@@ -191,9 +190,17 @@ def _subscription_consumers(state: TopicState, limit: int, policies: EffectivePo
                 return None
             shared = shared_by(op.subscription)
             current = shared.ask(op.consumer, op.roams, now_ns)
-            if current < limit:
+            if current < 0:
                 return shared.decision(current)
-        text = texts.consumers_of_subscription(state.topic.full, op.subscription, current, limit)
-        return rejected(policies, SUBSCRIPTION_CONSUMERS, text, current, limit, _REACHED)
+        text = partial(texts.consumers_of_subscription, state.topic.full, op.subscription)
+        return _reached(policies, SUBSCRIPTION_CONSUMERS, text, current, limit)
 
     return check
+
+
+def _reached(
+    policies: EffectivePolicies, policy: str, text: Callable[[int, float], str], current: int, limit: int
+) -> Decision:
+    """Refuse one more. If fewer have places than the limit, another gateway knows a lower one."""
+    lowest = min(limit, current)
+    return rejected(policies, policy, text(current, lowest), current, lowest, Outcome.LIMIT_REACHED)

@@ -9,6 +9,7 @@ import pytest
 
 from sluicegate.budgets import (
     MOST_TOLD,
+    NOT_YET,
     TAKEN,
     BudgetStore,
     Grant,
@@ -274,16 +275,75 @@ class BudgetStoreContract:
         assert await one.hold([first]) == [TAKEN]
         budgets.turn(PLACE_LEASE_S * 0.6)
         assert await other.hold([third]) == [TAKEN]
-        assert await one.hold([Place("producers", "p1", 2, known=True)]) == [2]
+        assert await one.hold([second]) == [2]
 
-    async def test_a_place_can_be_taken_over(self, budgets: BudgetsUnderTest) -> None:
+    async def test_what_is_attached_has_its_place_beyond_the_most(self, budgets: BudgetsUnderTest) -> None:
         budgets.turn(PLACE_LEASE_S)
         one, other = await budgets.open("a"), await budgets.open("b")
-        place = Place("producers", "p", 1)
+        assert await one.hold([Place("producers", "p", 1)]) == [TAKEN]
+        assert await other.hold([Place("producers", "q", 1, known=True)]) == [TAKEN]
+        await one.release([Place("producers", "p", 1)])
+        assert await one.hold([Place("producers", "p", 1)]) == [1]
+
+    async def test_a_place_lasts_until_all_that_hold_it_have_left(self, budgets: BudgetsUnderTest) -> None:
+        budgets.turn(PLACE_LEASE_S)
+        one, other = await budgets.open("a"), await budgets.open("b")
+        place, attached, new = (
+            Place("producers", "p", 1),
+            Place("producers", "p", 1, known=True),
+            Place("producers", "q", 1),
+        )
+        for first, last in ((one, other), (other, one)):
+            assert await one.hold([place]) == [TAKEN]
+            assert await other.hold([place]) == [TAKEN]
+            assert await one.hold([attached]) == [TAKEN]
+            await first.release([place])
+            await first.release([place])
+            assert await first.hold([new]) == [1]
+            await last.release([place])
+            assert await first.hold([new]) == [TAKEN]
+            await first.release([new])
+
+    async def test_a_holder_that_is_gone_keeps_no_place_from_being_freed(
+        self, budgets: BudgetsUnderTest
+    ) -> None:
+        budgets.turn(PLACE_LEASE_S)
+        one, other = await budgets.open("a"), await budgets.open("b")
+        place, new = Place("producers", "p", 1), Place("producers", "q", 1)
         assert await one.hold([place]) == [TAKEN]
+        budgets.turn(PLACE_LEASE_S * 0.6)
         assert await other.hold([place]) == [TAKEN]
         await one.release([place])
-        assert await one.hold([Place("producers", "q", 1)]) == [1]
+        budgets.turn(PLACE_LEASE_S * 0.6)
+        assert await one.hold([new]) == [1]
+        assert await one.hold([place]) == [TAKEN]
+        budgets.turn(PLACE_LEASE_S * 0.6)
+        await one.release([place])
+        assert await one.hold([new]) == [TAKEN]
+
+    async def test_the_lowest_most_counts_while_holders_differ(self, budgets: BudgetsUnderTest) -> None:
+        budgets.turn(PLACE_LEASE_S)
+        one, other = await budgets.open("a"), await budgets.open("b")
+        assert await one.hold([Place("producers", "p", 1)]) == [TAKEN]
+        new = Place("producers", "q", 3)
+        assert await other.hold([new, Place("others", "q", 3)]) == [1, TAKEN]
+        assert await one.hold([Place("producers", "p", 2, known=True)]) == [TAKEN]
+        assert await other.hold([new]) == [TAKEN], "it knows the raised limit"
+        third = Place("producers", "r", 3)
+        assert await other.hold([third]) == [2]
+        budgets.turn(PLACE_LEASE_S * 0.6)
+        assert await other.hold([new, third]) == [TAKEN, 2]
+        budgets.turn(PLACE_LEASE_S * 0.6)
+        assert await other.hold([third, Place("producers", "s", 3)]) == [TAKEN, TAKEN], "the first is gone"
+
+    async def test_who_is_refused_has_a_say_as_well(self, budgets: BudgetsUnderTest) -> None:
+        budgets.turn(PLACE_LEASE_S)
+        one, other = await budgets.open("a"), await budgets.open("b")
+        assert await one.hold([Place("producers", "p", 2)]) == [TAKEN]
+        assert await other.hold([Place("producers", "q", 1)]) == [1]
+        assert await one.hold([Place("producers", "r", 2)]) == [1]
+        budgets.turn(PLACE_LEASE_S)
+        assert await one.hold([Place("producers", "r", 2)]) == [TAKEN]
 
     async def test_after_a_loss_places_are_for_those_who_had_them(self, budgets: BudgetsUnderTest) -> None:
         budgets.turn(PLACE_LEASE_S)
@@ -291,7 +351,7 @@ class BudgetStoreContract:
         had = Place("producers", "p", 2)
         assert await store.hold([had]) == [TAKEN]
         await budgets.lose()
-        assert await store.hold([Place("producers", "new", 2)]) == [0]
+        assert await store.hold([Place("producers", "new", 2)]) == [NOT_YET]
         assert await store.hold([Place("producers", "p", 2, known=True)]) == [TAKEN]
         budgets.turn(PLACE_LEASE_S * 0.9)
         assert await store.hold([Place("producers", "p", 2, known=True)]) == [TAKEN]

@@ -25,3 +25,15 @@ local function drop_ended(hash, ends)
     redis.call('ZREM', ends, name)
   end
 end
+
+-- Who holds a place beside one holder, as `name\nend\n` for each, and when the last of their leases ends.
+local function other_holders(held, one)
+  local others, last = '', 0
+  for name, ends in string.gmatch(held or '', '([^\n]*)\n(%d+)\n') do
+    local at = tonumber(ends)
+    if name ~= one and at > now then
+      others, last = others .. name .. '\n' .. ends .. '\n', math.max(last, at)
+    end
+  end
+  return others, last
+end

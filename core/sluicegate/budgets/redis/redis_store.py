@@ -210,7 +210,7 @@ class RedisBudgetStore:
         return "hold", self._place_keys(limit), (since, self._place_lease_us, self._holder, *wanted)
 
     def _place_keys(self, limit: str) -> list[str]:
-        return [f"{self._prefix}:{{{limit}}}:holders", f"{self._prefix}:{{{limit}}}:ends"]
+        return [f"{self._prefix}:{{{limit}}}:{kind}" for kind in ("holders", "ends", "most")]
 
     def _member_keys(self) -> list[str]:
         return [f"{self._prefix}:{{members}}:members", f"{self._prefix}:{{members}}:alive"]
