@@ -76,6 +76,20 @@ def test_what_is_heard_late_counts_as_no_earlier_than_what_was_seen() -> None:
     assert arrivals.of(AT, 6, 3_000) == (1_900, 2_000)
 
 
+def test_what_does_not_fit_into_a_batch_counts_from_when_it_is_seen() -> None:
+    pair = Pair()
+    last = ("topic", 5_000)
+    for partition in range(5_001):
+        pair.own.note(("topic", partition), 0, 1, 1_000, 1_001, DELAY_MS)
+    pair.deliver(1_050)
+    assert pair.other.of(("topic", 4_999), 0, 3_000).by_ms == 1_001
+    assert pair.other.of(last, 0, 3_000) == (UNKNOWN, 3_000)
+
+    pair.own.note(last, 1, 2, 2_000, 2_001, DELAY_MS)
+    pair.deliver(2_050)
+    assert pair.other.of(last, 0, 3_000) == (UNKNOWN, 2_001)
+
+
 _STEP = st.tuples(st.sampled_from(["produce", "fetch"]), st.integers(1, 5), st.integers(0, 30))
 
 

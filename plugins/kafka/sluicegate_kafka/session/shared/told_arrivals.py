@@ -9,7 +9,8 @@ KIND = "arrivals"
 BATCH_S = 0.05
 """How long an observation waits for others."""
 _MOST = 5_000
-"""Observations in a batch; without a further one, a sibling delivers those records later, and none early."""
+"""Observations in a batch. Without a further one a sibling counts its records from when it sees them itself,
+so it delivers them later. It then learns that their topic was recreated by a Fetch of its own alone."""
 _MOST_AT_ONCE = 500
 _SIMILAR_MS = 1_000
 """Lower bounds that differ by less than this are one, as for marks."""
