@@ -31,6 +31,8 @@ class Listeners:
         self._inherited = inherited or Inherited()
         self._announcer = announcer
         self._acceptors: dict[str, Acceptor] = {}
+        self._opening: dict[str, Listener] = {}
+        """Those that are being opened; one that was closed or moved meanwhile is not."""
         self._refused: dict[str, tuple[Listener, Clients]] = {}
         """Those whose address was not available."""
         self._is_accepting = accepting
@@ -49,14 +51,17 @@ class Listeners:
             known.listener = listener
             return
         self.close_one(listener.name)
+        self._opening[listener.name] = listener
         try:
             acceptor = await Acceptor.open(listener, connections, self._inherited, self._announcer)
         except OSError:
-            self._refused[listener.name] = listener, connections
+            if self._opening.get(listener.name) is listener:
+                self._refused[listener.name] = listener, connections
             raise
-        if self._is_closed:  # the others have been closed meanwhile
+        if self._is_closed or self._opening.get(listener.name) is not listener:
             acceptor.close()
             return
+        del self._opening[listener.name]
         self._acceptors[listener.name] = acceptor
         if not self._is_accepting:
             acceptor.pause()
@@ -80,6 +85,7 @@ class Listeners:
     def close_one(self, name: str) -> None:
         """Close the listener of this name, if there is one; its clients stay connected."""
         self._refused.pop(name, None)
+        self._opening.pop(name, None)
         acceptor = self._acceptors.pop(name, None)
         if acceptor is not None:
             acceptor.close()
