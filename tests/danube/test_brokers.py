@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from sluicegate.broker import Listener
-from sluicegate.broker.broker_ports import BrokerPorts, news_of
+from sluicegate.broker.broker_ports import BrokerPorts
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
 
@@ -116,13 +116,33 @@ def test_after_a_conflict_over_ports_each_broker_has_one_of_its_own() -> None:
     assert ports[0] == one.port_of("b2:6650")
 
 
+def fact(key: str, value: str) -> dict[str, str]:
+    """What a sibling has remembered."""
+    return {"key": key, "value": value}
+
+
 def test_siblings_give_a_new_broker_the_same_port() -> None:
     entry: dict[str, Any] = {"known_brokers": ["*"], "node_port_base": 17000}
     one, other = brokers(**entry), brokers(**entry)
     heard: list[Any] = []
-    one.on_new = lambda key, value, listener: heard.append((listener, other.heard(news_of(key, value))))
+    one.on_new = lambda key, value, listener: heard.append((listener, other.heard(fact(key, value))))
     for url in ("b3:6650", "b2:6650"):
         one.port_of(url)
     assert [(each[0], each[1][2]) for each in heard] == [(each[0], each[0]) for each in heard]
     assert other.port_of("b2:6650") == one.port_of("b2:6650")
-    assert other.heard(news_of("broker.0", "b9:6650")) is None, "its port is another broker's"
+
+
+def test_a_broker_whose_port_a_sibling_gave_away_first_gets_another() -> None:
+    known = brokers(known_brokers=["*"], node_port_base=17000)
+    moved: list[tuple[str, str]] = []
+    known.on_new = lambda key, value, listener: moved.append((value, listener.name))
+    host, port = known.port_of("b8:6650") or ("", 0)
+    moved.clear()
+    number = port - 17000
+    new = known.heard(fact(f"broker.{number}", "b9:6650"))
+    assert new is not None
+    assert new[2].port == port
+    assert known.port_of("b9:6650") == (host, port)
+    assert moved == [("b8:6650", "broker-b8:6650")]
+    assert known.port_of("b8:6650") == (host, port + 1)
+    assert known.heard(fact(f"broker.{number}", "b9:6650")) is None, "it is known"

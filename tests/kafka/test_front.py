@@ -163,6 +163,13 @@ async def test_workers_tell_each_other_of_nodes_and_records() -> None:
     assert len(told) == 2, "what is heard is not told again"
     assert hearing._nodes.number(70_000) == speaking._nodes.number(70_000)
     assert learned[1].arrivals.covers(("t", 0), 1)
+    port = other.listeners["node-70000"]
+    hearing.heard("broker.", {"key": f"broker.{port - 19_001}", "value": "node-80000"})
+    await other.settled()
+    assert other.listeners["node-70000"] == port + 1, "a sibling was first to give that port away"
+    hearing._nodes.named({80_000: ("b", 9094)})
+    await other.settled()
+    assert other.listeners["node-80000"] == port
     await speaking.stop()
     await hearing.stop()
 

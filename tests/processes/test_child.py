@@ -18,7 +18,7 @@ class _Slow(WorkerProcess):
     """Takes its time to start a process."""
 
     def __init__(self) -> None:
-        super().__init__("b", dict, lambda key, value: None)
+        super().__init__("b", dict, lambda key, value: value)
         self.starts = asyncio.Event()
         self.may_start = asyncio.Event()
         self.process: asyncio.subprocess.Process | None = None
@@ -94,7 +94,7 @@ async def test_a_start_that_fails_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = note_lines(monkeypatch)
-    worker, starts = WorkerProcess("b", dict, lambda key, value: None), start_fails(monkeypatch, times=2)
+    worker, starts = WorkerProcess("b", dict, lambda key, value: value), start_fails(monkeypatch, times=2)
     worker.began.set_result(None)  # it served before
     running = asyncio.ensure_future(worker.keep_running())
     await until_so(lambda: starts[0] == 3 or running.done())
@@ -114,7 +114,7 @@ async def test_a_start_that_fails_is_tried_again(
 
 async def test_without_a_first_process_the_worker_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = note_lines(monkeypatch)
-    worker, starts = WorkerProcess("b", dict, lambda key, value: None), start_fails(monkeypatch, times=1)
+    worker, starts = WorkerProcess("b", dict, lambda key, value: value), start_fails(monkeypatch, times=1)
     running = asyncio.ensure_future(worker.keep_running())
     await asyncio.wait((running, worker.began), return_when=asyncio.FIRST_COMPLETED)
     assert worker.began.done()
@@ -135,7 +135,7 @@ async def test_a_worker_that_has_ended_has_no_process_and_no_figures(monkeypatch
         return await start(sys.executable, "-c", "", stdin=options["stdin"])
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", ends)
-    worker = WorkerProcess("b", dict, lambda key, value: None)
+    worker = WorkerProcess("b", dict, lambda key, value: value)
     worker.began.set_result(None)  # it served before
     worker.snapshot = {"gauges": {"connections": 500, "broker_up": 1}}
     running = asyncio.ensure_future(worker.keep_running())

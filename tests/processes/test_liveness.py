@@ -117,7 +117,7 @@ async def test_a_stopped_worker_ends_without_its_stack(monkeypatch: pytest.Monke
 
 
 async def test_a_worker_that_is_stuck_while_it_drains_is_ended(caplog: pytest.LogCaptureFixture) -> None:
-    worker = WorkerProcess("b", dict, lambda key, value: None, timeout_s=0.03)
+    worker = WorkerProcess("b", dict, lambda key, value: value, timeout_s=0.03)
     async with stuck("waits") as (process, reader, writer):
         leaving = asyncio.ensure_future(worker._see_off(process, reader, writer))
         worker._leaving[process] = leaving

@@ -60,7 +60,7 @@ class BaseFront(Interface, ABC):
         return None
 
     def heard(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Another worker of the broker tells something, by `Services.tell_siblings`."""
+        """Another worker of the broker tells something by `Services.tell_siblings` or a `UNIQUE_FACT`."""
 
     def reached(self) -> None:
         """The broker can be reached, for the first time or again; a front may now send its own requests."""

@@ -70,8 +70,8 @@ class BrokerPorts:
         self._known = AddressPatterns(config.known_brokers)
         self._numbers: dict[Address, int] = {}
         self.on_new: Callable[[str, str, Listener], None] = lambda key, value, listener: None
-        """Called for each new broker, unless a sibling met it first, with a fact to keep (key and value)
-        and a listener to open."""
+        """Called for each broker that is new or gets another port, unless a sibling was first, with a fact to
+        keep (key and value) and a listener to open."""
         self._next = 0
         # A broker has several numbers if gateways that share a store met new brokers in different orders.
         for number, key in sorted((int(key.removeprefix(FACT)), key) for key in facts):
@@ -88,16 +88,19 @@ class BrokerPorts:
         return [self._new(address) for address in self._numbers if address != self._sole]
 
     def heard(self, content: Mapping[str, str]) -> tuple[str, str, Listener] | None:
-        """Take up a broker that a sibling met first, with its port there.
+        """Take up a broker's port that a sibling remembered first. One that has it here gets another.
 
-        :param content: as from `news_of`.
-        :return: the arguments of `on_new`; None if the broker or its number is known.
+        :param content: `key` and `value` of the fact.
+        :return: the arguments of `on_new`; None if the broker is known.
         """
         number, address = int(content["key"].removeprefix(FACT)), self._address_of(content["value"])
-        if address in self._numbers or number in self._numbers.values():
+        self._next = max(self._next, number + 1)
+        for other in [each for each, its in self._numbers.items() if its == number and each != address]:
+            del self._numbers[other]
+            self._number(other)
+        if address in self._numbers:
             return None
         self._numbers[address] = number
-        self._next = max(self._next, number + 1)
         return self._new(address)
 
     def is_known(self, address: Address) -> bool:
@@ -163,11 +166,6 @@ class BrokerPorts:
         number, name = self._numbers[address], shown(address)
         port = self._config.first_node_port + number
         return f"{FACT}{number}", name, Listener(f"{_PREFIX}{name}", self._config.listen.host, port, ())
-
-
-def news_of(key: str, value: str) -> Mapping[str, str]:
-    """What siblings are told of a new broker; see `on_new`."""
-    return {"key": key, "value": value}
 
 
 def shown(address: Address) -> str:

@@ -10,7 +10,11 @@ from sluicegate.engine.gates import GateCache
 from sluicegate.model import PolicySet
 
 UNIQUE_FACT = "broker."
-"""Key prefix of facts (`Services.remember`) that belong to the first gateway that writes them."""
+"""Key prefix of facts (`Services.remember`) that belong to the first gateway or worker that writes them.
+
+The other workers of the broker hear of them by `BaseFront.heard`, with this prefix as the kind, and `key` and
+`value` as the content. So does one that was not the first: it is told what the first one wrote.
+"""
 
 
 class Services(Protocol):

@@ -42,7 +42,7 @@ class WorkerProcess:
 
     :param broker: name of its entry.
     :param start_content: gives the first message to a new process.
-    :param keep_fact: keeps a key and its value for the broker.
+    :param keep_fact: keeps a key and its value for the broker, and gives the value that is kept.
     :param held: keeps its listening sockets, so that clients wait during a restart.
     :param timeout_s: a process that is silent for longer is stuck, and ended; 0 for never.
     :param term: when it accepts clients; always if None.
@@ -53,7 +53,7 @@ class WorkerProcess:
         self,
         broker: str,
         start_content: Callable[[], Mapping[str, object]],
-        keep_fact: Callable[[str, str], None],
+        keep_fact: Callable[[str, str], str],
         held: HeldListeners | None = None,
         timeout_s: float = 0.0,
         term: Term | None = None,
@@ -341,10 +341,13 @@ class WorkerProcess:
                 self._drains = not self._is_over()
 
     def _learn(self, message: Mapping[str, Any]) -> None:
-        """Keep a fact, and let the other workers of the broker know it."""
-        self._keep_fact(message["key"], message["value"])
-        if self._sibling is not None:
-            self._sibling.tell_others("fact", key=message["key"], value=message["value"])
+        """Keep a fact, and let the other workers of the broker know it; or this one, if another was first."""
+        key, value = message["key"], message["value"]
+        kept = self._keep_fact(key, value)
+        if kept != value:
+            self.tell("fact", key=key, value=kept)
+        elif self._sibling is not None:
+            self._sibling.tell_others("fact", key=key, value=value)
 
     def _budget_server(
         self, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter

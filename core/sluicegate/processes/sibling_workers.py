@@ -13,7 +13,7 @@ from sluicegate.processes.shared_by_workers import SharedByWorkers, Sibling
 def worker_processes(
     broker: BrokerConfig,
     content: Callable[[], Mapping[str, object]],
-    keep_fact: Callable[[str, str], None],
+    keep_fact: Callable[[str, str], str],
     taken: Sequence[tuple[str, socket.socket]],
     timeout_s: float,
     term: Term,
@@ -21,7 +21,7 @@ def worker_processes(
     """As many as the broker's entry says, not yet running; they share their listening sockets.
 
     :param content: gives the first message to a new process, but for what it shares with others.
-    :param keep_fact: keeps a key and its value for the broker.
+    :param keep_fact: keeps a key and its value for the broker, and gives the value that is kept.
     :param taken: listening sockets of the gateway before this one, by name.
     :param timeout_s: a process that is silent for longer is stuck, and ended; 0 for never.
     :param term: when clients are accepted.

@@ -24,6 +24,7 @@ from sluicegate.runtime import logs
 from sluicegate.runtime.changing import Wanted
 from sluicegate.runtime.compacting import Compactor
 from sluicegate.runtime.effective import BrokerPolicies
+from sluicegate.runtime.facts import keep_for_workers
 from sluicegate.runtime.policies_in_force import PolicyWatch
 from sluicegate.runtime.policy_desk import PolicyDesk
 from sluicegate.runtime.rollouts import Rollouts
@@ -303,13 +304,12 @@ class Supervisor:
 
         return content
 
-    def _keeper(self, broker: str) -> Callable[[str, str], None]:
-        def keep(key: str, value: str) -> None:
-            if value:
-                self._facts[broker][key] = value
-            else:
-                self._facts[broker].pop(key, None)
-            self._thread.submit(self._watch.keep_fact, broker, key, value)
+    def _keeper(self, broker: str) -> Callable[[str, str], str]:
+        def keep(key: str, value: str) -> str:
+            kept = keep_for_workers(self._facts[broker], key, value)
+            if kept == value:
+                self._thread.submit(self._watch.keep_fact, broker, key, value)
+            return kept
 
         return keep
 

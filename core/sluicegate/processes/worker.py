@@ -9,7 +9,7 @@ from contextlib import suppress
 from time import monotonic_ns
 from typing import Any
 
-from sluicegate.broker import Listener
+from sluicegate.broker import UNIQUE_FACT, Listener
 from sluicegate.config.models import BrokerConfig, BrokerTls
 from sluicegate.engine.budget import Budget
 from sluicegate.engine.gate import DecisionSink
@@ -166,9 +166,11 @@ class Worker:
         """The facts kept under a prefix, by whole key; for any thread."""
         return self._host.facts.recall(prefix)
 
-    def learn(self, key: str, value: str) -> None:
+    async def learn(self, key: str, value: str) -> None:
         """Take over a fact that another worker of the broker remembered."""
         self._host.facts.learn(key, value)
+        if value and key.startswith(UNIQUE_FACT):
+            await self.hear(UNIQUE_FACT, {"key": key, "value": value})
 
     @property
     def siblings(self) -> int:

@@ -183,7 +183,7 @@ class WorkerMain:
                 policies = await asyncio.to_thread(messages.policies_from_json, message["policies"])
                 self._worker.replace(policies)
             case "fact":
-                self._worker.learn(message["key"], message["value"])
+                await self._worker.learn(message["key"], message["value"])
             case "told":
                 await self._worker.hear(message["of"], message["content"])
             case "renew_tls":

@@ -1,7 +1,23 @@
 """Small facts that survive restarts, such as the addresses of a broker's nodes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from types import MappingProxyType
+
+from sluicegate.broker import UNIQUE_FACT
+
+
+def keep_for_workers(facts: MutableMapping[str, str], key: str, value: str) -> str:
+    """Keep what a worker says, or forget it if the value is empty; a `UNIQUE_FACT` stays as it is.
+
+    :return: what is kept.
+    """
+    if value and key.startswith(UNIQUE_FACT):
+        return facts.setdefault(key, value)
+    if value:
+        facts[key] = value
+    else:
+        facts.pop(key, None)
+    return value
 
 
 class Facts:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from sluicegate.broker import Listener, Services
-from sluicegate.broker.broker_ports import FACT, Address, BrokerPorts, news_of
+from sluicegate.broker.broker_ports import FACT, Address, BrokerPorts
 from sluicegate.pacing.asked_once import AskedOnce
 from sluicegate_danube.brokers import address_of
 from sluicegate_danube.config import DanubeConfig
@@ -63,7 +63,7 @@ class DanubeFront(GrpcFront):
         for key, value, listener in brokers.start():
             services.remember(key, value)
             await services.listen(listener)
-        brokers.on_new = self._open
+        brokers.on_new = self._listen
 
     def equip(self, shared: Shared) -> None:
         """Add look-ups, routes, lists of subscriptions and what follows a topic to its new owner."""
@@ -87,18 +87,13 @@ class DanubeFront(GrpcFront):
         if owner := self._lookup.owner(answer):
             self._started.calls.attachments.owners.learned(topic, owner, now_ns)
 
-    def _open(self, key: str, value: str, listener: Listener) -> None:
-        """A broker is new: remember its port for the next start, and listen for it."""
-        services = self._started.services
-        services.tell_siblings(FACT, news_of(key, value))
-        self._listen(key, value, listener)
-
     def heard(self, kind: str, content: Mapping[str, Any]) -> None:
         """A sibling has met a new broker."""
         if kind == FACT and (new := self._brokers.heard(content)):
             self._listen(*new)
 
     def _listen(self, key: str, value: str, listener: Listener) -> None:
+        """A broker is new: remember its port for the next start, and listen for it."""
         services = self._started.services
         services.remember(key, value)
         services.spawn(services.listen(listener))

@@ -132,12 +132,15 @@ class KafkaFront(BaseFront):
         return Wait(client_id) if isinstance(client_id, int) else b"%b/%b" % (host.encode(), client_id)
 
     def heard(self, kind: str, content: Mapping[str, Any]) -> None:
-        """A sibling has seen records arrive, or a node that is new."""
+        """A sibling has seen records arrive, or a node that is new, or was first to give a port to a node."""
         if kind == KIND and self._shared is not None:
             now_ms = self._shared.wall_ms(time.monotonic_ns())
             heard(self._shared.learned.arrivals, content["seen"], now_ms)
         elif kind == _NODE_SEEN and self._services is not None:
             self._nodes.heard(content["node"], (content["host"], content["port"]), content["number"])
+        elif kind == UNIQUE_FACT:
+            number, node_id = content["key"].removeprefix(UNIQUE_FACT), content["value"].removeprefix(NODE)
+            self._nodes.owned(int(number), int(node_id))
 
     def session(self, listener: Listener, peer: str, now_ns: int) -> KafkaSession:
         """A session for a new client connection."""

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from sluicegate.broker import BaseFront, Listener, Services
-from sluicegate.broker.broker_ports import FACT, news_of
+from sluicegate.broker.broker_ports import FACT
 from sluicegate.pacing.asked_once import AskedOnce
 from sluicegate.pacing.backoff import Backoff
 from sluicegate_pulsar.cluster.admin import AdminApi, AdminApiError
@@ -89,7 +89,6 @@ class PulsarFront(BaseFront):
     def _open(self, key: str, value: str, listener: Listener) -> None:
         """Listen for a new broker, and remember its port for the next start."""
         if self._services is not None:
-            self._services.tell_siblings(FACT, news_of(key, value))
             self._services.spawn(self._listen(self._services, key, value, listener))
 
     def heard(self, kind: str, content: Mapping[str, Any]) -> None:

@@ -56,7 +56,7 @@ class Nodes:
         self.changes = 0
         """How often a node was new or had moved."""
         self.on_change: Callable[[int], None] = lambda node_id: None
-        """Called for a node that is new or has moved; set by the front."""
+        """Called for a node that is new, has moved or gets another port; set by the front."""
         self.is_heard = False
         """Whether the change is one that a sibling told: telling it again would never end."""
 
@@ -105,6 +105,15 @@ class Nodes:
             self.named({node_id: address})
         finally:
             self.is_heard = False
+
+    def owned(self, number: int, owner: int) -> None:
+        """A sibling was first to give a number to a node: another one that has it here gets a new one."""
+        self._owners[number] = owner
+        for node_id, node in tuple(self._nodes.items()):
+            if node.number == number and node_id != owner:
+                del self._nodes[node_id]
+                self._taken.discard(number)
+                self.named({node_id: node.address})
 
     def gone(self, now_ns: int, connected: Callable[[], Container[str]]) -> Iterator[tuple[int, list[int]]]:
         """Forget the nodes that are gone, and free their ports.
