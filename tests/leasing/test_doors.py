@@ -9,6 +9,7 @@ from tests.grpc.semantics.calls.lab import Lab
 from tests.kafka.session.messages import batch, join, produce
 from tests.kafka.session.wire import Wire as KafkaWire
 from tests.leasing.gateways import LEASE_NS, MS, Fleet
+from tests.pulsar.session.consumers.test_consuming import answer_list
 from tests.pulsar.session.deliveries import subscribe
 from tests.pulsar.session.messages import producer
 from tests.pulsar.session.wire import Bench as PulsarBench
@@ -102,7 +103,28 @@ async def test_a_pulsar_consumer_waits_for_its_place(budgets: MemoryBudgets) -> 
         assert len(door.wire.sent_down()) == 1 - passed
 
 
-@pytest.mark.parametrize("kind", ["producer", "consumer"])
+async def test_a_subscription_of_kafka_waits_for_its_place(budgets: MemoryBudgets) -> None:
+    one, two = (kafka(budgets, name, max_subscriptions_per_topic=1) for name in ("one", "two"))
+    for door, group, passed in ((one, "g", 1), (two, "h", 0), (two, "g", 1)):
+        door.wire.shared.learned.listing.learned({}, door.wire.now, door.wire.now)  # none is there yet
+        await door.sends(join(group, "t", member="m"))
+        assert len(door.wire.forwarded()) == passed
+        assert len(door.wire.answered()) == 1 - passed
+
+
+async def test_a_subscription_of_pulsar_waits_for_its_place(budgets: MemoryBudgets) -> None:
+    one, two = (pulsar(budgets, name, max_subscriptions_per_topic=1) for name in ("one", "two"))
+    for door, subscription, passed in ((one, "a", 1), (two, "b", 0), (two, "a", 1)):
+        await door.sends(subscribe(1, 1, subscription=subscription))
+        if door.wire.asked:
+            answer_list(door.wire)  # the broker does not name any yet
+            await door.sends()
+            door.wire.asked.clear()
+        assert len(door.wire.sent_up()) == passed
+        assert len(door.wire.sent_down()) == 1 - passed
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer", "subscription"])
 async def test_calls_of_grpc_wait_for_their_places(kind: str) -> None:
     policies = {f"max_{kind}s_per_topic": 1}
     fleet = Fleet(policies)
@@ -114,7 +136,11 @@ async def test_calls_of_grpc_wait_for_their_places(kind: str) -> None:
 
     async def asks(index: int, name: str) -> Action | None:
         lab = labs[index]
-        asking = (lab.ask_producer if kind == "producer" else lab.ask_consumer)(name, now_ns=fleet.now_ns)
+        if kind == "producer":
+            asking = lab.ask_producer(name, now_ns=fleet.now_ns)
+        else:
+            more = {"subscription": name} if kind == "subscription" else {}
+            asking = lab.ask_consumer(f"consumer of {name}", now_ns=fleet.now_ns, **more)
         assert isinstance(asking.waits, Until)
         await fleet.gateways[index].holder.turn()
         decision = asking.again(fleet.now_ns + 4 * MS)

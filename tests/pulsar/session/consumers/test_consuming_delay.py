@@ -255,6 +255,24 @@ def test_receive_time_respects_a_rewritten_delivery_time() -> None:
     assert delivered(wire) == [2]
 
 
+def test_another_gateway_delivers_what_nothing_dates_later_and_never_earlier() -> None:
+    one, other = (delayed(delay_clock="receive_time") for _ in range(2))
+    now_ms = wall_ms(other)
+    dated, undated = message(1, publish_time=1, deliver_at_time=now_ms + DELAY_MS), message(2, publish_time=1)
+    one.broker_sends(dated, undated)
+    for wire in (one, other):
+        wire.wait(1)
+    other.broker_sends(dated, undated)  # its consumer has gone to the other gateway
+    for wire in (one, other):
+        wire.wait(0.6)
+    assert delivered(one) == [1, 2]
+    assert delivered(other) == [1]
+    other.wait(0.8)
+    assert delivered(other) == []
+    other.wait(0.2)
+    assert delivered(other) == [2]
+
+
 def test_setting_a_delay_withholds_and_removing_it_releases() -> None:
     bench = Bench()
     wire = Wire(bench)
