@@ -13,7 +13,7 @@ from sluicegate.output import echo, echo_document
 from sluicegate_reports.commands import output
 from sluicegate_reports.commands.charging import usage
 from sluicegate_reports.commands.compact import compact
-from sluicegate_reports.commands.locations import FOLDER, NEW_FILE, NEW_FOLDER
+from sluicegate_reports.commands.locations import FOLDER, NEW_FILE, NEW_FOLDER, further_logs, together
 from sluicegate_reports.commands.usage import Unusable, part, spark, write
 from sluicegate_reports.model.locations import Location, LocationError, one_line
 
@@ -21,6 +21,7 @@ from sluicegate_reports.model.locations import Location, LocationError, one_line
 @click.command("replay")
 @click.argument("log", type=FOLDER, metavar="LOG")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE")
+@further_logs
 @click.option(
     "--set",
     "changes",
@@ -30,7 +31,12 @@ from sluicegate_reports.model.locations import Location, LocationError, one_line
 )
 @output.options
 def replay(
-    log: Location, file: Path, changes: tuple[str, ...], out: Location | None, form: str | None
+    log: Location,
+    file: Path,
+    logs: tuple[Location, ...],
+    changes: tuple[str, ...],
+    out: Location | None,
+    form: str | None,
 ) -> None:
     """Replay LOG under the policies in FILE, and report whom they would have refused or delayed.
 
@@ -45,9 +51,9 @@ def replay(
     except reading.CandidateError as error:
         echo_document(str(error), err=True)
         sys.exit(Unusable.exit_code)
-    with spark("sluicegate report replay", log) as session:
+    with spark("sluicegate report replay", log, *logs) as session:
         try:
-            results = job.findings(job.replay(session, log, candidate))
+            results = job.findings(job.replay(session, together(log, logs), candidate))
         except job.ReplayError as error:
             raise Unusable(str(error)) from None
     output.deliver(results, out, chosen)
@@ -55,6 +61,7 @@ def replay(
 
 @click.command("recommend")
 @click.argument("log", type=FOLDER, metavar="LOG")
+@further_logs
 @click.option(
     "--head-room",
     type=click.FloatRange(min=1, max=1000),
@@ -72,6 +79,7 @@ def replay(
 @output.options
 def recommend(
     log: Location,
+    logs: tuple[Location, ...],
     head_room: float,
     apply: bool,
     policies: Location | None,
@@ -89,7 +97,7 @@ def recommend(
     progress = part("spark.progress")
     try:
         with progress.working("recommend"):
-            recommendation = job.recommend(log, head_room=head_room, apply=apply)
+            recommendation = job.recommend(together(log, logs), head_room=head_room, apply=apply)
     except (job.RecommendError, LocationError) as error:
         raise Unusable(str(error)) from None
     text = writing.policy_file(recommendation.plan)
@@ -108,6 +116,7 @@ def recommend(
 
 @click.command("follow")
 @click.argument("log", type=FOLDER, metavar="LOG")
+@further_logs
 @click.option(
     "--state",
     type=NEW_FOLDER,
@@ -126,7 +135,12 @@ def recommend(
 )
 @output.options
 def follow(
-    log: Location, state: Location, files_per_batch: int, out: Location | None, form: str | None
+    log: Location,
+    logs: tuple[Location, ...],
+    state: Location,
+    files_per_batch: int,
+    out: Location | None,
+    form: str | None,
 ) -> None:
     """Count the files that are new in LOG since the last call, and print the totals. Needs no Java.
 
@@ -136,7 +150,7 @@ def follow(
     job, progress = part("jobs.follow"), part("spark.progress")
     try:
         with progress.working("follow"):
-            results = job.findings(job.follow(log, state, files_per_batch=files_per_batch))
+            results = job.findings(job.follow(together(log, logs), state, files_per_batch=files_per_batch))
     except (job.FollowError, LocationError) as error:
         raise Unusable(str(error)) from None
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sluicegate_reports.commands import output
-from sluicegate_reports.commands.locations import FOLDER, NEW_FILE
+from sluicegate_reports.commands.locations import FOLDER, NEW_FILE, further_logs, together
 from sluicegate_reports.commands.usage import Unusable, part
 from sluicegate_reports.model.locations import Location, one_line
 
@@ -20,6 +20,7 @@ _DATE = click.DateTime(["%Y-%m-%d"])
 
 @click.command("usage")
 @click.argument("log", type=FOLDER, metavar="LOG")
+@further_logs
 @click.option("--since", type=_DATE, metavar="DATE", help="First day, in UTC; by default that of the log.")
 @click.option(
     "--before", type=_DATE, metavar="DATE", help="Day after the last one; by default all of the log."
@@ -45,6 +46,7 @@ _DATE = click.DateTime(["%Y-%m-%d"])
 @output.options
 def usage(
     log: Location,
+    logs: tuple[Location, ...],
     since: datetime | None,
     before: datetime | None,
     csv_file: Location | None,
@@ -63,7 +65,7 @@ def usage(
     job = part("jobs.usage")
     try:
         with _written(csv_file, parquet) as write:
-            summed = job.usage(log, _day(since), _day(before), write, burst_seconds)
+            summed = job.usage(together(log, logs), _day(since), _day(before), write, burst_seconds)
         if service_level is not None:
             _write_level(summed.level, service_level)
     except job.UsageError as error:

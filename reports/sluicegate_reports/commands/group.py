@@ -16,7 +16,7 @@ from sluicegate_reports.commands import analyses, output
 from sluicegate_reports.commands.archive import archive_classes
 from sluicegate_reports.commands.diff import diff, read_results, trend
 from sluicegate_reports.commands.fail_on import Wanted, option
-from sluicegate_reports.commands.locations import FILE, FOLDER
+from sluicegate_reports.commands.locations import FILE, FOLDER, further_logs
 from sluicegate_reports.commands.usage import Unusable, not_installed, part, spark
 from sluicegate_reports.model.listing import listing
 from sluicegate_reports.model.locations import Location, LocationError
@@ -38,14 +38,7 @@ def report() -> None:
 
 @report.command("compare")
 @click.argument("directory", type=FOLDER, metavar="DIR")
-@click.option(
-    "--log",
-    "logs",
-    type=FOLDER,
-    multiple=True,
-    metavar="LOG",
-    help="Read this decision log too, as that of a gateway that took part; may be repeated.",
-)
+@further_logs
 @click.option("--spark", "by_spark", is_flag=True, help="Compare by Spark, however small the run is.")
 @output.options
 @option

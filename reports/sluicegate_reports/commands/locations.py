@@ -1,10 +1,12 @@
 """Arguments and options of commands that name a file or a folder, here or in a store."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from sluicegate_reports.model.locations import locate
+from sluicegate_reports.model.listing import Listed, with_files_of
+from sluicegate_reports.model.locations import Location, locate
 
 
 class LocationType(click.Path):
@@ -32,3 +34,21 @@ FOLDER = LocationType(folder=True)
 FILE = LocationType(folder=False)
 NEW_FOLDER = LocationType(folder=True, exists=False)
 NEW_FILE = LocationType(folder=False, exists=False)
+
+further_logs = click.option(
+    "--log",
+    "logs",
+    type=FOLDER,
+    multiple=True,
+    metavar="LOG",
+    help="Read this decision log too, as that of another gateway of the fleet; may be repeated.",
+)
+"""The option of commands that read the logs of several gateways as one."""
+
+
+def together(log: Location, logs: Sequence[Location]) -> Listed:
+    """A log with further ones, as one.
+
+    :raises LocationError: if one of several cannot be listed.
+    """
+    return with_files_of(log, logs) if logs else log

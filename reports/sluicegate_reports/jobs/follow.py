@@ -14,7 +14,7 @@ import pyarrow as pa
 from sluicegate.decisions.spool import locked
 from sluicegate_reports.jobs import follow_sums
 from sluicegate_reports.jobs.follow_sums import TOTAL_OF, Stored
-from sluicegate_reports.model.listing import Listing, is_followed, is_spool, listing
+from sluicegate_reports.model.listing import Listed, Listing, is_followed, is_spool, listing
 from sluicegate_reports.model.locations import File, Location, LocationLike, locate
 from sluicegate_reports.model.results import Results, Table, Value, of_log
 from sluicegate_reports.spark.log_files import DECISIONS, DamagedError, remedy, whole
@@ -43,20 +43,18 @@ class Followed:
     """Rows of the log that this call read."""
 
 
-def follow(
-    directory: LocationLike, state: LocationLike, *, files_per_batch: int = FILES_PER_BATCH
-) -> Followed:
+def follow(directory: Listed, state: LocationLike, *, files_per_batch: int = FILES_PER_BATCH) -> Followed:
     """Process the new files of a decision log, and return the sums of all.
 
     Only finished files are processed: a gateway finishes one after 5 minutes at most.
 
-    :param directory: the log's. Files are known by their paths in it.
+    :param directory: the log's. Files are known by their paths in it, or in the further log that has them.
     :param state: where the sums are kept; made if it does not exist. One call at a time.
     :raises FollowError: for files that are damaged or not of this log's form, for a state that another call
         uses, and for one of a release that used Spark.
     :raises LocationError: if a store fails, or the state cannot be read.
     """
-    directory, state = locate(directory).absolute(), locate(state).absolute()
+    state = locate(state).absolute()
     with _alone(state):
         _refuse_of_spark(state)
         sums = state / "sums"
@@ -114,8 +112,8 @@ def _refuse_of_spark(state: Location) -> None:
 
 def _take_in(listed: Listing, sums: Location, before: Sequence[Stored], files_per_batch: int) -> int:
     """Read what is new; returns the number of rows."""
-    files = {file.location.relative_to(listed.folder): file for file in listed.files}
-    names = [name for name, file in files.items() if is_followed(file.location, listed.folder)]
+    files = {listed.name(file.location): file for file in listed.files}
+    names = [name for name, file in files.items() if is_followed(file.location, name)]
     new = _with_rows([files[name] for name in follow_sums.unknown(before, names)], listed.folder)
     # A call after one that was killed writes the same number again, so no batch counts twice.
     first = before[-1].last + 1 if before else 0
@@ -124,7 +122,7 @@ def _take_in(listed: Listing, sums: Location, before: Sequence[Stored], files_pe
         tell(number, len(starts))
         batch = [file for file, _ in new[start : start + files_per_batch]]
         try:
-            follow_sums.put(sums, first + number, batch, listed.folder)
+            follow_sums.put(sums, first + number, {listed.name(file): file for file in batch})
         except DamagedError as error:
             raise FollowError(f"{error}\n{remedy(listed.folder)}") from None
     return sum(rows for _, rows in new)
@@ -149,7 +147,7 @@ def _not_yet(listed: Listing, stored: Sequence[Stored]) -> Iterator[str]:
         yield f"{unfinished} files are being written, and are taken in when they are finished."
     if not stored:
         yield (
-            f"There is no finished file in {str(listed.folder)!r}, and there never was: it takes 5 minutes "
+            f"There is no finished file in {str(listed)!r}, and there never was: it takes 5 minutes "
             "at most until a gateway finishes one; is that a decision log's directory, <state_dir>/decisions?"
         )
 

@@ -7,7 +7,7 @@ of, so there is no moment at which rows of the log are in no file or count twice
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import merge as in_order
@@ -101,11 +101,13 @@ def unknown(sums: Iterable[Stored], names: Collection[str]) -> list[str]:
     return sorted(new)
 
 
-def put(sums: Location, number: int, files: Sequence[Location], log: Location) -> None:
-    """Store the sums of a batch of files, in place of what an earlier attempt at it may have left."""
-    parts = (part for file in files for part in _minutes(file))
-    names = sorted(file.relative_to(log) for file in files)
-    _write(sums / f"batch-{number}.parquet", parts, iter(names))
+def put(sums: Location, number: int, files: Mapping[str, Location]) -> None:
+    """Store the sums of a batch of files, in place of what an earlier attempt at it may have left.
+
+    :param files: by their names.
+    """
+    parts = (part for file in files.values() for part in _minutes(file))
+    _write(sums / f"batch-{number}.parquet", parts, iter(sorted(files)))
 
 
 def merge(sums: Location) -> None:

@@ -31,7 +31,7 @@ def files_with_rows(log: Listing) -> list[LogFile]:
         gap in the sums.
     :raises LocationError: if a store does not give one.
     """
-    files = [file for file in log.files if is_followed(file.location, log.folder)]
+    files = [file for file in log.files if is_followed(file.location, log.name(file.location))]
     return [
         LogFile(file.location, *(time.date() for time in times))
         for file, times in whole(files, log.folder, DECISIONS, span)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sluicegate.decisions.reading import coded_tables
 from sluicegate_reports import registry
-from sluicegate_reports.model.locations import LocationLike
+from sluicegate_reports.model.listing import Listed
 from sluicegate_reports.model.results import Results, Table, Value, of_log
 from sluicegate_reports.recommending.baseline import COLUMNS, TEXTS, Baseline, Row, topic_of
 from sluicegate_reports.recommending.coverage import Coverage, unseen
@@ -63,12 +63,10 @@ class Recommendation:
     results: Results
 
 
-def recommend(
-    directory: LocationLike, *, head_room: float = HEAD_ROOM, apply: bool = False
-) -> Recommendation:
+def recommend(directory: Listed, *, head_room: float = HEAD_ROOM, apply: bool = False) -> Recommendation:
     """Measure a log and recommend limits for its topics. It needs no Spark.
 
-    :param directory: the decision log's.
+    :param directory: the decision log's, or the files of several.
     :param head_room: factor above the 99th percentile, 1 or more.
     :param apply: whether the limits are to apply at once; else they are only observed.
     :raises RecommendError: if the log has no traffic.
@@ -84,7 +82,7 @@ def recommend(
     return recommended(measured, source, left_out, head_room=head_room, apply=apply)
 
 
-def measure(directory: LocationLike) -> tuple[Baseline, list[LeftOut]]:
+def measure(directory: Listed) -> tuple[Baseline, list[LeftOut]]:
     """What is measured of all files of a log, and those that are left out."""
     measured = Baseline()
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sluicegate.policies.delay import MAX_DELAY
 from sluicegate_reports.jobs import replay_tables as tables
 from sluicegate_reports.jobs.replay_tables import total
-from sluicegate_reports.model.locations import LocationLike
+from sluicegate_reports.model.listing import Listed
 from sluicegate_reports.model.results import Results, of_log
 from sluicegate_reports.replaying.attaching import attached, attempts
 from sluicegate_reports.replaying.candidate import Candidate
@@ -47,11 +47,11 @@ class Replay:
 
 
 def replay(
-    spark: SparkSession, directory: LocationLike, candidate: Candidate, slice_rows: int = SLICE_ROWS
+    spark: SparkSession, directory: Listed, candidate: Candidate, slice_rows: int = SLICE_ROWS
 ) -> Replay:
     """Ask a candidate's policies about every operation of a log, topic by topic in order of time.
 
-    :param directory: the decision log's.
+    :param directory: the decision log's, or the files of several.
     :param slice_rows: topics of `CUT_FROM` times as many rows are cut into slices, at pauses.
     :raises ReplayError: if there is nothing to ask.
     """

@@ -96,7 +96,7 @@ def usage(
     listed = listing(log)
     files = files_with_rows(listed)
     if not files:
-        raise UsageError(f"there is no finished file of a decision log in {str(listed.folder)!r}")
+        raise UsageError(f"there is no finished file of a decision log in {str(listed)!r}")
     used = Usage(unfinished=sum(is_spool(file.location) for file in listed.files))
     kept, holds = KeptSeconds(burst_s), HoldTimes()
     for day in days_of(files):

@@ -19,6 +19,12 @@ class Listing:
     folder: Location
     files: tuple[File, ...]
     """In order."""
+    others: tuple[Location, ...] = ()
+    """Folders of further logs, whose files are among these."""
+
+    def __str__(self) -> str:
+        more = len(self.others)
+        return f"{self.folder} and {more} more log{'s' * (more > 1)}" if more else str(self.folder)
 
     @property
     def size(self) -> int:
@@ -31,6 +37,11 @@ class Listing:
         return Listing(
             folder, tuple(file for file in self.files if file.location.url.startswith(f"{folder.url}/"))
         )
+
+    def name(self, file: Location) -> str:
+        """A file's path in its log, which is the same wherever the log lies."""
+        logs = (log for log in (self.folder, *self.others) if file.url.startswith(f"{log.url}/"))
+        return file.relative_to(next(logs))
 
 
 Listed: TypeAlias = LocationLike | Listing
@@ -59,8 +70,9 @@ def with_files_of(folder: Listed, others: Iterable[Listed]) -> Listing:
     :raises LocationError: if one of them cannot be listed.
     """
     own = listing(folder)
-    files = {file.location: file for each in (own, *map(listing, others)) for file in each.files}
-    return Listing(own.folder, tuple(files.values()))
+    further = [listing(each) for each in others]
+    files = {file.location: file for each in (own, *further) for file in each.files}
+    return Listing(own.folder, tuple(files.values()), tuple(each.folder for each in further))
 
 
 def is_table(folder: Location) -> bool:
@@ -84,11 +96,13 @@ def is_spool(file: Location) -> bool:
     return file.name.startswith(".") and file.name.endswith(SPOOL_SUFFIX)
 
 
-def is_followed(file: Location, log: Location) -> bool:
+def is_followed(file: Location, name: str) -> bool:
     """Whether it is a finished file of a gateway's log or of a compacted one, where these have them.
 
     Logs of several gateways may lie in folders of their own.
+
+    :param name: its path in the log.
     """
-    folders = dropwhile(lambda name: "=" not in name, file.parent.relative_to(log).split("/"))
-    laid_out = [name.partition("=")[0] for name in folders] in (["run", "system"], ["run", "system", "date"])
+    folders = dropwhile(lambda part: "=" not in part, name.split("/")[:-1])
+    laid_out = [part.partition("=")[0] for part in folders] in (["run", "system"], ["run", "system", "date"])
     return laid_out and is_finished(file)

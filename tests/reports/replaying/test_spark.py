@@ -13,6 +13,7 @@ from sluicegate.decisions import DecisionLog
 from sluicegate.model import Operation, OperationKind
 from sluicegate.testing import ManualClock
 from sluicegate_reports.jobs.replay import findings, replay
+from sluicegate_reports.model.listing import with_files_of
 from sluicegate_reports.replaying.candidate import Candidate, Engine
 
 POLICIES = """
@@ -112,3 +113,20 @@ def test_attachments_and_delays_are_reported_by_topic_and_principal(
         "max_delivery_delay": "in part",
     }
     assert any(note.startswith("fixed_delivery_delay: in part") for note in results.notes)
+
+
+def test_a_limit_is_judged_over_the_logs_of_all_gateways(
+    spark: SparkSession, tmp_path: Path, tried: Candidate
+) -> None:
+    """Each admitted no more than the limit of 40, both together twice that."""
+    logs = [tmp_path / host for host in ("one", "two")]
+    for number, log in enumerate(logs):
+        rows = [
+            recorded.decision(20_000 * each + number, topic="orders", host=log.name, messages=1)
+            for each in range(50)
+        ]
+        recorded.write_decisions(log, rows)
+    alone = replay(spark, logs[0], tried).frame.collect()
+    assert sum(row["newly_refused"] for row in alone) == 0
+    both = replay(spark, with_files_of(logs[0], logs[1:]), tried).frame.collect()
+    assert sum(row["newly_refused"] for row in both) == 21
