@@ -70,10 +70,10 @@ def started(tmp_path: Path) -> Iterator[MakeServer]:
 
 async def test_a_login_that_is_missing_or_wrong(started: MakeServer) -> None:
     server = started("--requirepass", "right")
-    assert "look at user and password of `budgets`" in await error_of(server.url)
+    assert "write user and password into the URL of `budgets`" in await error_of(server.url)
     wrong = server.url.replace("//", "//default:wrong@")
     text = await error_of(wrong)
-    assert "look at user and password of `budgets`" in text
+    assert "write user and password into the URL of `budgets`" in text
     assert "wrong@" not in text
     async with opened(server.url.replace("//", "//default:right@")) as store:
         assert await store.hold([Place("producers", "p", 1)]) == [NOT_YET]
@@ -122,8 +122,37 @@ async def test_tls_that_does_not_fit(started: MakeServer, tmp_path: Path) -> Non
     trusting = server.url.replace("redis:", "rediss:") + f"?ssl_ca_certs={tmp_path / 'ours/ca.pem'}"
     async with opened(trusting) as store:
         await store.begin()
-    assert "certificate verify failed" in await error_of(server.url.replace("redis:", "rediss:"))
-    assert "Error" in await error_of(server.url)
+    text = await error_of(server.url.replace("redis:", "rediss:"))
+    assert "certificate verify failed" in text
+    assert "name the authority of the server's certificate by ?ssl_ca_certs=FILE" in text
+    assert "if the server wants TLS, write rediss://" in await error_of(server.url)
+    missing = server.url.replace("redis:", "rediss:") + f"?ssl_ca_certs={tmp_path / 'none.pem'}"
+    assert "look at the files in the URL of `budgets`" in await error_of(missing)
+
+
+async def test_tls_to_a_server_without_it_names_both_as_the_cause(started: MakeServer) -> None:
+    url = started().url.replace("redis:", "rediss:")
+    assert "whether the server speaks TLS, as rediss:// says" in await error_of(url, timeout_s=0.3)
+
+
+async def test_a_user_that_may_do_too_little(started: MakeServer) -> None:
+    server = started()
+    url = server.url.replace("//", "//joe:secret@")
+    user = ("ACL", "SETUSER", "joe", "on", ">secret")
+    server.ask(*user, "+@all", "-eval", "-evalsha")
+    assert "give it the commands of the groups @scripting" in await error_of(url)
+    server.ask(*user, "~sluicegate:*", "-@all", "+@scripting")
+    assert "give it the commands of the groups @scripting" in await error_of(url)
+    server.ask(*user, "+@read", "+@write", "+@connection", "+@fast")
+    async with opened(url) as store:
+        await store.reserve([REQUEST])
+        await store.hold([Place("producers", "p", 1)])
+        assert len(await store.standings()) == 1
+
+
+async def test_a_cluster_that_does_not_serve_is_away(started: MakeServer) -> None:
+    server = started("--cluster-enabled", "yes")
+    assert "slots" in await error_of(server.url.replace("redis:", "redis+cluster:"))
 
 
 async def test_two_fleets_in_one_server_do_not_meet(started: MakeServer) -> None:
@@ -200,6 +229,7 @@ async def test_sentinels_name_the_new_primary(started: MakeServer, tmp_path: Pat
     "url",
     [
         "redis://user:secret@127.0.0.1:port",
+        "redis://user:secret@127.0.0.1?unknown=1",
         "redis+sentinel://user:secret@a:1,b:2",
         "redis+cluster://user:secret@a:x",
         "ftp://user:secret@a",

@@ -96,6 +96,6 @@ def test_a_store_that_refuses_is_told_without_its_password(run_in: Run, redis: R
     redis.ask("CONFIG", "SET", "requirepass", "hunter2")
     shown = run_in(f"{BROKERS}budgets: '{url}'\n", "budgets", "status")
     assert shown.exit_code == 1
-    assert f"budget store ***@127.0.0.1:{redis.port}: AuthenticationError" in shown.stderr
-    assert "look at user and password of `budgets`" in shown.stderr
+    assert f"budget store ***@127.0.0.1:{redis.port}: the server asks for a login, or refuses" in shown.stderr
+    assert "write user and password into the URL of `budgets`" in shown.stderr
     assert "wrong@" not in shown.stderr

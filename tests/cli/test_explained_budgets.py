@@ -26,7 +26,7 @@ EXPLAINED: dict[str, Any] = {
     ("standing", "line"),
     [
         (None, "each gateway process counts limits on its own"),
-        ({"away": False}, "rates and quotas are shared by 4 workers, through the budget store"),
+        ({"away": False}, "rates, quotas and counts are shared by 4 workers"),
         (
             {"away": True, "spends": "share"},
             "the budget store is away, so 1/4 of each rate and quota holds here until it answers: why",

@@ -213,6 +213,7 @@ def test_known_keys_do_not_look_like_secrets(plugins: Plugins) -> None:
 def test_a_value_that_sticks_to_its_key_is_not_shown() -> None:
     assert shown_key("password:Hunter2Zq9") == shown_key("passwordhunter2") == "***"
     assert shown_text("http://gate:Hunter2Zq9@host/m?key=Hunter2Zq9") == "http://***@host/m?***"
+    assert shown_text("redis://gate:pw123@host") == "redis://***@host", "a password that looks like a key"
     assert shown_text("User:alice@EXAMPLE.COM") == "User:alice@EXAMPLE.COM"
 
 

@@ -25,6 +25,7 @@ from sluicegate.broker import (
     WakeAt,
 )
 from sluicegate.config import BrokerConfig
+from sluicegate.engine.shared_limits import Asking
 from sluicegate.model import Action, CloseReason, Operation, OperationKind, SessionClose, TopicName
 
 MS = 1_000_000
@@ -194,6 +195,9 @@ class LineSession(BaseSession):
         if op is None:
             op = Operation(OperationKind.ATTACH_PRODUCER, topic, client=self.client, producer=self.client)
             refused = gate.decide(op, now_ns)
+            if isinstance(refused, Asking):
+                self.held.append(line)
+                return [WakeAt(now_ns + refused.delay_ns)]
             if refused is not None:
                 return [ToClient(b"refused " + refused.text.encode() + b"\n")]
             op.kind = OperationKind.PUBLISH

@@ -3,10 +3,13 @@
 import pytest
 from tests.engine.test_bucket import worst_window
 from tests.leasing.fleet import LEASE_NS, MS, Fleet, finished
+from tests.waiting import until
 
 from sluicegate.budgets import BudgetStoreError
 from sluicegate.config.budgets_section import OnBudgetLost
 from sluicegate.config.models import Budgets
+from sluicegate.engine.bucket import SECOND_NS
+from sluicegate.leasing.away import Away
 from sluicegate.leasing.joining import holder_of
 
 RATE = {"max_publish_rate": "1000/s"}
@@ -104,6 +107,37 @@ def test_a_store_that_cannot_be_opened_is_away() -> None:
     def open_store(settings: Budgets, holder: str) -> object:
         raise BudgetStoreError("pip install 'sluicegate[budgets]'")
 
-    holder = holder_of(Budgets(url="redis://h"), "b", open_store, lambda: "1")  # type: ignore[arg-type]
-    finished(holder.turn())
+    holder = holder_of(Budgets(url="redis://h", lease=40, timeout=10), "b", open_store, lambda: "1")  # type: ignore[arg-type]
+
+    def is_away() -> object:
+        finished(holder.join())
+        return holder.standing()["away"]
+
+    until(is_away)
     assert holder.standing()["error"] == "pip install 'sluicegate[budgets]'"
+
+
+def test_a_store_that_is_slow_at_the_start_is_not_away_for_a_lease(caplog: pytest.LogCaptureFixture) -> None:
+    away = Away("share", LEASE_NS, 0)
+    away.failed("no answer within 20 ms", LEASE_NS - 1)
+    away.heard(LEASE_NS)
+    assert not caplog.records
+
+
+def test_each_error_of_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    away = Away("open", LEASE_NS, 0)
+    for second in range(1, 9):
+        away.failed("no answer within 20 ms", second * SECOND_NS)
+        away.failed("the server's memory is full", second * SECOND_NS)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the budget store is away: no answer within 20 ms; this gateway goes on without the shared limits "
+        "until it answers",
+        "the budget store is still away: the server's memory is full",
+    ]
+    caplog.clear()
+    away.heard(9 * SECOND_NS)
+    away.failed("the server's memory is full", 10 * SECOND_NS)
+    assert [record.getMessage().partition(",")[0].partition(";")[0] for record in caplog.records] == [
+        "the budget store answers again",
+        "the budget store is away: the server's memory is full",
+    ]

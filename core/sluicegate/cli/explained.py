@@ -56,7 +56,8 @@ def _shared(budgets: Mapping[str, Any] | None) -> str:
     if budgets is None:
         return _PER_GATE
     if not budgets["away"]:
-        return f"rates and quotas are shared by {budgets['members']} workers, through the budget store"
+        many = "s" * (budgets["members"] != 1)
+        return f"rates, quotas and counts are shared by {budgets['members']} worker{many}"
     spent = {
         "share": f"1/{budgets['members']} of each rate and quota holds here",
         "open": "no rate or quota holds",

@@ -32,6 +32,7 @@ _KEY_IN_TEXT = re.compile(r"""([\w.-]+)(?:\\?["'])?(?:\s*[:=]\s*|\s*(?=[^\s#,}\]
 """A word followed by what may be its value."""
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _WORD = re.compile(r"[\w.-]+")
+_URL_LOGIN = re.compile(r"(?<=://)[^\s\"']*@")
 _LOGIN = re.compile(r"(?<=//)[^\s\"']*@|[^\s\"'\[\]{},]+:[^\s\"'\[\]{},]*@(?=[^\s@]+:[0-9])")
 """User name and password of a URL. A slash in the password should be encoded, but often is not."""
 _QUERY = re.compile(r"(?<=://)([^\s\"'?]*\?)[^\s\"']+")
@@ -93,6 +94,7 @@ def shown_path(path: Collection[str | int]) -> str:
 
 def shown_text(text: str) -> str:
     """Text without logins and query strings of URLs, cut after the first secret key."""
+    text = _URL_LOGIN.sub(f"{HIDDEN}@", text)  # first, as a password may look like a secret key
     cut = _key_end(text)
     kept = text if cut is None else text[:cut] + HIDDEN
     return _QUERY.sub(lambda match: match[1] + HIDDEN, _LOGIN.sub(f"{HIDDEN}@", kept))

@@ -13,12 +13,14 @@ _MEANINGS = {
     "open": "goes on without the shared limits",
     "pause": "holds what is under a shared limit",
 }
+_MOST_TOLD = 5
 
 
 class Away:
     """Whether the store is away, since when, and what is spent meanwhile.
 
-    It counts as away once its last answer is a lease old: until then all go on with what they have leased.
+    It counts as away once its last answer, or the start, is a lease old: until then all go on with what they
+    have leased.
     A process that has never heard how many members there are pauses instead of taking a share, as any share
     might be too much.
 
@@ -35,6 +37,8 @@ class Away:
         """Why the last call failed; empty if it did not."""
         self.heard_ns: int | None = None
         """When the last call was sent that was answered."""
+        self._told: set[str] = set()
+        """The errors of this time without it that the log has."""
         self._on_lost = on_lost
         self._lease_ns = lease_ns
         self._since_ns = now_ns
@@ -78,15 +82,22 @@ class Away:
             log.warning("the budget store answers again, after %.1f s", seconds)
             self._spent_ns, self._lost_ns = self.spent_ns(sent_ns), self.lost_ns(sent_ns)
             self._is_away = False
+            self._told.clear()
 
     def failed(self, error: str, now_ns: int) -> None:
         """A call failed."""
         self.calls += 1
         self.errors += 1
         self.error = error
-        if self._is_away or (self.heard_ns is not None and now_ns < self.heard_ns + self._lease_ns):
-            return
-        self._is_away, self._since_ns = True, now_ns
-        log.warning(
-            "the budget store is away: %s; this gateway %s until it answers", error, _MEANINGS[self.spends]
-        )
+        if self._is_away:
+            self._tell_once("the budget store is still away: %s", error)
+        elif now_ns >= (self._since_ns if self.heard_ns is None else self.heard_ns) + self._lease_ns:
+            self._is_away, self._since_ns = True, now_ns
+            text = "the budget store is away: %s; this gateway %s until it answers"
+            self._tell_once(text, error, _MEANINGS[self.spends])
+
+    def _tell_once(self, text: str, error: str, *more: str) -> None:
+        """Log an error that the log does not have: the first may only say that no answer came in time."""
+        if error not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(error)
+            log.warning(text, error, *more)

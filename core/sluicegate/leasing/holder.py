@@ -169,9 +169,11 @@ class Holder:
         while True:
             try:
                 await calls()
-            except Exception:  # what the store cannot do must not end the leases of all limits
-                log.exception("a call of the budget store raised")
-                self.away.failed("it raised", self._now_ns())
+            except Exception as error:  # what the store cannot do must not end the leases of all limits
+                text = f"it raised {error!r}"
+                if self.away.error != text:
+                    log.exception("a call of the budget store raised")
+                self.away.failed(text, self._now_ns())
                 await asyncio.sleep(_REST_S)
 
     async def _run(self) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
-from redis.exceptions import AuthenticationError, NoScriptError, OutOfMemoryError, ReadOnlyError, RedisError
+from redis.exceptions import NoScriptError
 
 from sluicegate.budgets.budget_store import (
     BudgetStoreError,
@@ -24,6 +24,7 @@ from sluicegate.budgets.budget_store import (
     check_size,
 )
 from sluicegate.budgets.central import CentralBucket
+from sluicegate.budgets.redis.redis_errors import ERRORS, explained, late
 from sluicegate.budgets.redis.scripts import SCRIPTS
 
 _AT_ONCE: Final = 500
@@ -69,6 +70,7 @@ class RedisBudgetStore:
         self._now_us = now_us
         self._member: Member | None = None
         self._attended: set[str] = set()
+        self._has_answered = False
 
     async def begin(self) -> tuple[int, int]:
         """Ask the store when the budgets of this fleet began: then each limit was empty.
@@ -243,7 +245,9 @@ class RedisBudgetStore:
         now_us = self._now_us()
         for name, keys, arguments in calls:
             pipe.execute_command("EVALSHA", SCRIPTS[name].digest, len(keys), *keys, now_us, *arguments)
-        return await pipe.execute(raise_on_error=False)
+        answers = await pipe.execute(raise_on_error=False)
+        self._has_answered = True
+        return answers
 
     @asynccontextmanager
     async def _answering(self, timeout_s: float = 0) -> AsyncIterator[None]:
@@ -252,9 +256,9 @@ class RedisBudgetStore:
             async with asyncio.timeout(timeout_s):
                 yield
         except TimeoutError:
-            raise BudgetStoreError(f"no answer within {timeout_s * 1000:.0f} ms") from None
-        except (RedisError, OSError) as error:
-            raise BudgetStoreError(_explained(error, self._fleet)) from error
+            raise BudgetStoreError(late(timeout_s, self._has_answered)) from None
+        except ERRORS as error:
+            raise BudgetStoreError(explained(error, self._fleet)) from error
 
 
 def _packed(request: Request) -> bytes:
@@ -282,25 +286,6 @@ def _member(name: str, value: str) -> Member:
     gateway, _, worker = name.partition("\n")
     instance, _, info = value[1:].partition("\n")
     return Member(gateway, worker, instance, info)
-
-
-_REMEDIES = {
-    AuthenticationError: "look at user and password of `budgets`",
-    ReadOnlyError: "it is a replica: name the primary, or its Sentinels by redis+sentinel://",
-    OutOfMemoryError: "raise its maxmemory, or give budgets a server of their own",
-}
-
-
-def _explained(error: Exception, fleet: str) -> str:
-    _, is_other, version = str(error).partition("OTHERVERSION ")
-    if is_other:
-        return (
-            f"the budgets of fleet {fleet!r} are of another version ({version}; this gateway knows 1): "
-            "give this fleet another `budgets.name`, or run one version in all gateways"
-        )
-    text = f"{type(error).__name__}: {error}"
-    remedy = next((remedy for kind, remedy in _REMEDIES.items() if isinstance(error, kind)), "")
-    return f"{text}; {remedy}" if remedy else text
 
 
 _Call = tuple[str, list[str], tuple[str | bytes | float, ...]]

@@ -31,7 +31,7 @@ def redis_client(url: str) -> Redis | RedisCluster:
     scheme, _, kind = url.partition("://")[0].partition("+")
     try:
         if not kind:
-            return Redis.from_url(url, retry=_never(), socket_timeout=None)
+            return _with_known_options(Redis.from_url(url, retry=_never(), socket_timeout=None))
         hosts, path, login = _parts(url, _SENTINEL_PORT if kind == "sentinel" else _PORT)
         if kind == "cluster":
             nodes = [ClusterNode(host, port) for host, port in hosts]
@@ -43,6 +43,15 @@ def redis_client(url: str) -> Redis | RedisCluster:
         return cast("Redis", sentinel.master_for(path))
     except ValueError as error:
         raise BudgetStoreError(f"{error}: {_REMEDY}") from None
+
+
+def _with_known_options(client: Redis) -> Redis:
+    pool = client.connection_pool
+    try:
+        pool.connection_class(**pool.connection_kwargs)  # as the client does when it connects
+    except TypeError as error:
+        raise ValueError(f"an option of the URL is unknown ({error})") from None
+    return client
 
 
 def _never() -> Retry:
