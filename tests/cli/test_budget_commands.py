@@ -10,7 +10,8 @@ from benchmarks.harness.redis import RedisServer, why_no_redis
 from tests.cli.conftest import BROKERS, Run
 from tests.real.needs import need
 
-from sluicegate.budgets import Limit, Member, Request
+from sluicegate.budgets import Limit, Member, Request, Standing
+from sluicegate.cli.budget_commands import as_json, as_text
 from sluicegate.config.models import Budgets
 from sluicegate.runtime.plugins import load_plugins
 
@@ -99,3 +100,27 @@ def test_a_store_that_refuses_is_told_without_its_password(run_in: Run, redis: R
     assert f"budget store ***@127.0.0.1:{redis.port}: the server asks for a login, or refuses" in shown.stderr
     assert "write user and password into the URL of `budgets`" in shown.stderr
     assert "wrong@" not in shown.stderr
+
+
+def test_of_many_limits_and_workers_those_with_most_demand_are_shown() -> None:
+    settings = Budgets(url="redis://h")
+    names = [f"main|topic-{number}|max_publish_rate" for number in range(70)]
+    infos = [json.dumps({"policies": "v1", "limits": {names[9]: [10 * worker, 0]}}) for worker in range(12)]
+    members = [Member("one", f"main/{worker}", "x", info) for worker, info in enumerate(infos)]
+    standings = [
+        Standing(Limit(f"{name}|m", 900, 900), 0, 0, holders=int(number < 60), demand=number)
+        for number, name in enumerate(names)
+    ]
+    report = as_json(settings, members, standings)
+    lines = as_text(report, shows_all=False)
+    first = lines.index(next(line for line in lines if line.startswith("limit ")))
+    assert [line.split("|")[1] for line in lines[first + 1 : -2]] == [
+        f"topic-{number}" for number in range(59, 9, -1)
+    ]
+    assert lines[-2:] == ["in use with less demand: 10 more (--all)", "not in use now: 10 more (--all)"]
+    (shared,) = [line for line in as_text(report, shows_all=True) if "topic-9|" in line]
+    assert shared.endswith(
+        "660/s    one main/11 110, one main/10 100, one main/9 90, one main/8 80, 8 more 280"
+    )
+    assert len(report["limits"]) == 70
+    assert len(report["limits"][9]["shares"]) == 12

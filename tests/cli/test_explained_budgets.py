@@ -26,6 +26,11 @@ EXPLAINED: dict[str, Any] = {
     ("standing", "line"),
     [
         (None, "each gateway process counts limits on its own"),
+        (
+            {"away": False, "members": 0},
+            "the budget store has not answered yet, so what is under a rate or quota waits",
+        ),
+        ({"away": False, "members": 1}, "rates, quotas and counts are shared by 1 worker"),
         ({"away": False}, "rates, quotas and counts are shared by 4 workers"),
         (
             {"away": True, "spends": "share"},

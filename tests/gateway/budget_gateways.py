@@ -81,7 +81,9 @@ class Fleet(ExitStack):
 
     def publisher(self, gateway: Gateway) -> "Publisher":
         """Connect a client."""
-        return Publisher(self.enter_context(socket.create_connection(("127.0.0.1", gateway.port), LONG_S)))
+        publisher = Publisher(socket.create_connection(("127.0.0.1", gateway.port), LONG_S))
+        self.callback(publisher.leave)
+        return publisher
 
 
 class Publisher:
@@ -109,7 +111,7 @@ class Publisher:
         return self.answers()[0]
 
     def leave(self) -> None:
-        """Close its connection."""
+        """Close its connection; idempotent."""
         self._lines.close()
         self._connection.close()
 

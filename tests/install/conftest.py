@@ -74,7 +74,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="session", params=["", "kafka", "pulsar", "danube", "grpc", "reports"])
+@pytest.fixture(scope="session", params=["", "kafka", "pulsar", "danube", "grpc", "budgets", "reports"])
 def fresh(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Fresh:
     """An environment for each extra in turn."""
     extra: str = request.param

@@ -3,6 +3,8 @@
 The name of this file keeps it out of them: it needs a package index, and minutes.
 """
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,27 @@ def test_a_store_in_etcd_is_used_or_refused_with_the_remedy(fresh: Fresh) -> Non
     done = fresh.run("-c", opened)
     has_grpc = fresh.extra in ("danube", "grpc", "reports")
     assert ("cannot be reached" if has_grpc else "pip install 'sluicegate[etcd]'") in done.stdout
+
+
+def test_a_budget_store_is_used_or_refused_with_the_remedy(fresh: Fresh) -> None:
+    if fresh.extra == "budgets":
+        if (
+            not (has_redis := shutil.which("redis-server"))
+            and os.environ.get("SLUICEGATE_REQUIRE_BROKER") != "1"
+        ):
+            pytest.skip("redis-server is not installed (Debian: redis-server)")
+        assert has_redis
+        done = fresh.program("on_budgets")
+        assert done.returncode == 0, done.stdout
+        assert "shared orders, holders 1" in done.stdout
+    else:
+        (fresh.directory / "budgets.yaml").write_text(
+            f"{_FILE.format(system='kafka')}budgets: redis://127.0.0.1:1\n"
+        )
+        for command in (("check", "budgets.yaml"), ("budgets", "status", "-c", "budgets.yaml")):
+            done = fresh.sluicegate(*command)
+            assert done.returncode == 1
+            assert "pip install 'sluicegate[budgets]'" in done.stdout
 
 
 def test_what_is_left_out_is_listed(fresh: Fresh) -> None:

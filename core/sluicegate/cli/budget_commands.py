@@ -20,6 +20,8 @@ from sluicegate.output import echo, echo_json
 _DIMENSIONS = {"m": 0, "b": 1}
 """Which of a member's two rates belongs to a limit, by the end of the limit's name."""
 _UNITS = {"m": "/s", "b": " B/s"}
+_MOST_LIMITS, _MOST_SHARES = 50, 4
+"""What is shown for people of many limits and of many workers: those with most demand, the largest shares."""
 
 
 @click.group()
@@ -29,14 +31,15 @@ def budgets() -> None:
 
 @budgets.command()
 @config_file
-@click.option("--all", "shows_all", is_flag=True, help="Show limits that nobody uses now, too.")
+@click.option("--all", "shows_all", is_flag=True, help="Show all limits, also those that nobody uses now.")
 @click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
 def status(file: str, shows_all: bool, is_json: bool) -> None:
     """Show the budget store, who shares it, and how each limit stands.
 
     The store of FILE is asked, not a gateway, so this works on any host that reaches it. A member is a worker
     process of a gateway. `granted` and `shares` are what members were granted lately, a second; each member
-    tells of its 50 busiest limits. `run by` names the member that runs a task for all.
+    tells of its 50 busiest limits. `run by` names the member that runs a task for all. The 50 limits with
+    most demand come first, with their 4 largest shares; --all shows the other limits, --json all shares.
 
     Marked are members with other policies than more than half of all, as the lowest limit wins while policies
     differ, and members whose name another gateway of the fleet has, too.
@@ -134,11 +137,17 @@ def as_text(report: dict[str, Any], shows_all: bool) -> list[str]:
     if tasks := report["tasks"]:
         led = sorted((each["name"], f"{each['gateway']} {each['worker']}") for each in tasks)
         lines += [*aligned([("task", "run by"), *led]), ""]
-    limits = [each for each in report["limits"] if shows_all or each["holders"]]
+    limits = sorted(report["limits"], key=lambda each: (-each["demand"], each["name"]))
+    used = [each for each in limits if each["holders"]]
+    shown = limits if shows_all else used[:_MOST_LIMITS]
     head = ("limit", "rate", "burst", "holders", "demand", "granted", "shares")
-    lines += aligned([head, *map(_row, limits)]) if limits else ["no limit is in use"]
-    if left := len(report["limits"]) - len(limits):
-        lines.append(f"not in use now: {left} more (--all)")
+    lines += aligned([head, *map(_row, shown)]) if shown else ["no limit is in use"]
+    if not shows_all:
+        left_out = {
+            "in use with less demand": len(used) - len(shown),
+            "not in use now": len(limits) - len(used),
+        }
+        lines += [f"{what}: {count} more (--all)" for what, count in left_out.items() if count]
     return lines
 
 
@@ -155,7 +164,10 @@ def _row(limit: dict[str, Any]) -> tuple[str, ...]:
     unit = _UNITS.get(dimension)
     if unit is None:
         name, unit = limit["name"], "/s"
-    shares = [f"{each['gateway']} {each['worker']} {each['granted']:.0f}" for each in limit["shares"]]
+    by_share = sorted(limit["shares"], key=lambda each: -each["granted"])
+    shares = [f"{each['gateway']} {each['worker']} {each['granted']:.0f}" for each in by_share[:_MOST_SHARES]]
+    if more := by_share[_MOST_SHARES:]:
+        shares.append(f"{len(more)} more {sum(each['granted'] for each in more):.0f}")
     return (
         name,
         f"{limit['rate']:.0f}{unit}",

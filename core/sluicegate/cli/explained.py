@@ -55,6 +55,8 @@ def _shared(budgets: Mapping[str, Any] | None) -> str:
     """With whom limits are shared, and what holds while their store is away."""
     if budgets is None:
         return _PER_GATE
+    if not budgets["away"] and not budgets["members"]:
+        return "the budget store has not answered yet, so what is under a rate or quota waits"
     if not budgets["away"]:
         many = "s" * (budgets["members"] != 1)
         return f"rates, quotas and counts are shared by {budgets['members']} worker{many}"

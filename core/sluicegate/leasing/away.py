@@ -98,6 +98,7 @@ class Away:
 
     def _tell_once(self, text: str, error: str, *more: str) -> None:
         """Log an error that the log does not have: the first may only say that no answer came in time."""
-        if error not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(error)
+        reason = error.partition(";")[0]  # without a remedy, which may be for the first time only
+        if reason not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(reason)
             log.warning(text, error, *more)

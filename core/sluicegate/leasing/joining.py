@@ -47,7 +47,7 @@ def holder_of(
     tokens = LeasedBuckets(broker, lease_ns)
 
     def member() -> Member:
-        info: dict[str, object] = {POLICIES: policies(), LIMITS: tokens.busiest(_BUSIEST)}
+        info: dict[str, object] = {POLICIES: policies(), LIMITS: tokens.busiest(_BUSIEST, monotonic_ns())}
         if not holder.has_name:
             info[NAME_IS_TAKEN] = True
         if holder.led:

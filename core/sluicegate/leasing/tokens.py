@@ -105,9 +105,12 @@ class LeasedBuckets:
             self.answer_ns = at_ns + _ANSWER_NS
             self.wake()
 
-    def busiest(self, most: int) -> dict[str, tuple[float, float]]:
+    def busiest(self, most: int, now_ns: int) -> dict[str, tuple[float, float]]:
         """The limits of which most was granted lately: messages and bytes a second, by name."""
-        used = {each.name: (each.messages_per_s_lately, each.bytes_per_s_lately) for each in self._accounts}
+        used = {
+            bucket.name: (account.sides[0].gained_per_s(now_ns), account.sides[1].gained_per_s(now_ns))
+            for bucket, account in self._accounts.items()
+        }
         return dict(sorted(used.items(), key=lambda item: sum(item[1]), reverse=True)[:most])
 
     @property
@@ -224,6 +227,7 @@ class LeasedBuckets:
                 have = min(have, 0.0)
             _set(bucket, side, have + grant.tokens - request.renewed)
             side.last = grant
+            side.gain(grant.tokens - request.kept, call.sent_ns)
             is_stinted = is_stinted or grant.tokens < request.want * (1 - _ALMOST)
             lately = grant.tokens / request.seconds
             if side.by_bytes:
