@@ -8,10 +8,17 @@ TINY = b"\x0c\0\0\0\x01\x01\0"
 
 
 def request(
-    api_key: int, version: int, body: bytes, *, flexible: bool = False, correlation_id: int = 1
+    api_key: int,
+    version: int,
+    body: bytes,
+    *,
+    flexible: bool = False,
+    correlation_id: int = 1,
+    client_id: str = "app",
 ) -> bytes:
     """A request with its header and its length."""
-    head = struct.pack(">hhi", api_key, version, correlation_id) + text("app") + (b"\0" if flexible else b"")
+    head = struct.pack(">hhi", api_key, version, correlation_id) + text(client_id)
+    head += b"\0" if flexible else b""
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
@@ -37,14 +44,14 @@ def batch(records: bytes, count: int) -> bytes:
     return struct.pack(">qiibIhiqqqhii", 0, size, 0, 2, 0, 0, 0, 10, 20, -1, -1, -1, count) + records
 
 
-def produce(topics: Mapping[str, Mapping[int, bytes]]) -> bytes:
+def produce(topics: Mapping[str, Mapping[int, bytes]], client_id: str = "app") -> bytes:
     """A Produce request with these records by topic and partition."""
     parts = [b"\xff\xff", struct.pack(">hii", -1, 30_000, len(topics))]
     for topic, partitions in topics.items():
         parts.append(text(topic) + struct.pack(">i", len(partitions)))
         for index, records in partitions.items():
             parts += [struct.pack(">ii", index, len(records)), records]
-    return request(0, 8, b"".join(parts))
+    return request(0, 8, b"".join(parts), client_id=client_id)
 
 
 def fetch(topics: Mapping[str, range]) -> bytes:

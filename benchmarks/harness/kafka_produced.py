@@ -2,6 +2,11 @@
 
 import struct
 
+VERSIONS = struct.pack(">hi", 0, 60) + b"".join(struct.pack(">hhh", key, 0, 3) for key in range(60))
+"""The body of an answer to ApiVersions 0, with as many APIs as a broker has."""
+PRODUCE = 0
+"""The API's key."""
+
 _INDEX_AND_SIZE = struct.Struct(">ii")
 _REST = struct.pack(">hqqqih", 0, 0, -1, 0, 0, -1)
 """No error, offset, time, first offset, no record errors, no message."""

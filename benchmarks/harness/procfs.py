@@ -67,10 +67,23 @@ def worker(root: int) -> int:
     :param root: its supervisor.
     :raises RuntimeError: if there is none.
     """
-    for pid in tree(root):
-        if b"worker_main" in (_PROC / str(pid) / "cmdline").read_bytes():
-            return pid
+    for pid in workers(root):
+        return pid
     raise RuntimeError("the gate has no worker")
+
+
+def workers(root: int) -> list[int]:
+    """All processes of a gateway that relay.
+
+    :param root: its supervisor.
+    """
+    return [pid for pid in tree(root) if b"worker_main" in _command_line(pid)]
+
+
+def _command_line(pid: int) -> bytes:
+    with contextlib.suppress(OSError):  # it ended while we were looking
+        return (_PROC / str(pid) / "cmdline").read_bytes()
+    return b""
 
 
 def resident_bytes(root: int) -> int:

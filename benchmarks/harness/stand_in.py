@@ -12,12 +12,10 @@ import sys
 
 import uvloop
 
-from benchmarks.harness.kafka_produced import produced, wants_answer
+from benchmarks.harness.kafka_produced import PRODUCE, VERSIONS, produced, wants_answer
 
-_PRODUCE, _FETCH = 0, 1
+_FETCH = 1
 _FETCHED_BYTES = 50 * 1024 * 1024
-_VERSIONS = struct.pack(">hi", 0, 60) + b"".join(struct.pack(">hhh", key, 0, 3) for key in range(60))
-"""As many APIs as a broker has."""
 _PIECE = bytes(256 * 1024)
 
 
@@ -32,8 +30,8 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 for _ in range(_FETCHED_BYTES // len(_PIECE)):
                     writer.write(_PIECE)
                     await writer.drain()
-            elif api_key != _PRODUCE or wants_answer(request):
-                body = produced(request) if api_key == _PRODUCE else _VERSIONS
+            elif api_key != PRODUCE or wants_answer(request):
+                body = produced(request) if api_key == PRODUCE else VERSIONS
                 writer.write(struct.pack(">ii", 4 + len(body), correlation_id) + body)
                 await writer.drain()
             # Where all is in the buffers no await above yields, and one client would keep the loop.
