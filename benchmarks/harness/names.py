@@ -5,6 +5,9 @@ HAPROXY = "haproxy"
 SLUICEGATE = "sluicegate"
 """With three active policies: message size, publish rate far above the load, producers per topic."""
 
+SLUICEGATE_2_WORKERS = "sluicegate-2-workers"
+"""The same with two workers."""
+
 KROXYLICIOUS = "kroxylicious"
 STRIMZI = "strimzi"
 ENGINE = "engine"
