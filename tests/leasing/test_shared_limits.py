@@ -1,5 +1,7 @@
 """Gates that share a limit: how soon the first message passes, how demand is followed, what is given back."""
 
+from random import Random
+
 import pytest
 from tests.engine.test_bucket import worst_window
 from tests.leasing.fleet import LEASE_NS, MS, Fleet
@@ -30,6 +32,21 @@ def test_a_trickle_never_waits_again() -> None:
     for _ in range(20):
         fleet.pass_time(400 * MS)
         assert fleet.offer(fleet.members[0]) is None
+
+
+@pytest.mark.parametrize("gateways", [1, 3])
+def test_traffic_far_below_the_limit_waits_no_more_however_it_varies(gateways: int) -> None:
+    fleet, chance = Fleet({"max_publish_rate": "20000/s"}, gateways=gateways), Random(1)
+
+    def offer() -> None:
+        for who in fleet.members:
+            for _ in range(chance.choice([0, 0, 1, 2])):
+                fleet.offer(who)
+
+    fleet.pass_time(1_000 * MS, each_step=offer)
+    before = len(fleet.decisions)
+    fleet.pass_time(20_000 * MS, each_step=offer)
+    assert len(fleet.decisions) == before
 
 
 def test_an_idle_limit_is_given_back_and_asked_for_no_more() -> None:

@@ -54,7 +54,8 @@ class Request:
 
     limit: Limit
     want: float
-    """Tokens that it wants to hold until its next request; 0 if it has no use for any."""
+    """Tokens that it wants to hold until its next request; 0 if it has no use for any. It may get more while
+    the bucket holds plenty, as a reserve."""
     seconds: float
     """How long these are to last: the time to its next request, above 0."""
     kept: float = 0

@@ -115,7 +115,12 @@ class CentralBucket:
         spare = self._level - target if self._level > 2 * target else 0
         spare /= max(1.0, self._lacking, self._were_lacking)
         most = self._part * request.seconds + spare
-        return max(0.0, min(min(request.want, most) - granted, self._level))
+        return max(0.0, min(min(request.want, most) - granted + self._reserve(request), self._level))
+
+    def _reserve(self, request: Request) -> float:
+        """Tokens beyond those that are wanted, of a bucket that holds plenty: what is spent varies."""
+        plenty = self._level - self._burst / 2 if request.want else 0.0
+        return max(0.0, plenty) / 4 / max(1.0, self._holders, self._were_holders)
 
     def _ended(self, request: Request, generation: int) -> float:
         """End the holder's last lease.

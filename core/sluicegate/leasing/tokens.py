@@ -229,7 +229,7 @@ class LeasedBuckets:
             side.last = grant
             side.gain(grant.tokens - request.kept, call.sent_ns)
             is_stinted = is_stinted or grant.tokens < request.want * (1 - _ALMOST)
-            lately = grant.tokens / request.seconds
+            lately = min(grant.tokens, request.want) / request.seconds
             if side.by_bytes:
                 bucket.bytes_per_s_lately = lately
             else:

@@ -93,10 +93,19 @@ class BudgetStoreContract:
     ) -> None:
         one, other = await self.holders(budgets, "a", "b")
         assert await one.ask(50, known=False) == 50
-        assert await one.ask(20, kept=50) == 20
-        assert await other.ask(10) == 10
+        assert 20 <= await one.ask(20, kept=50) < 25
+        assert 10 <= await other.ask(10) < 15
         assert await one.ask(0, kept=20) == 0
         assert await other.ask(50, kept=10) >= 20
+
+    async def test_a_holder_has_a_reserve_while_there_is_plenty(self, budgets: BudgetsUnderTest) -> None:
+        """What is spent varies: with no more than is spent at most, messages would wait again and again."""
+        one, other = await self.holders(budgets, "a", "b")
+        reserve = await one.ask(5, known=False) - 5
+        assert 1 <= reserve <= 20
+        assert await one.ask(30, kept=5 + reserve) >= 30
+        assert await other.ask(5) == 5, "there is no plenty any more"
+        assert await one.ask(0, kept=30) == 0
 
     async def test_nothing_refills_beside_what_is_leased(self, budgets: BudgetsUnderTest) -> None:
         one, other = await self.holders(budgets, "a", "b")
@@ -126,9 +135,10 @@ class BudgetStoreContract:
         self, budgets: BudgetsUnderTest
     ) -> None:
         [holder] = await self.holders(budgets, "a")
-        assert await holder.ask(20, known=False) == 20
+        spent = await holder.ask(20, known=False)
+        assert spent >= 20
         assert await holder.ask(70, need=70) == 0
-        budgets.turn(0.19)
+        budgets.turn(spent / ORDERS.rate - 0.01)
         assert await holder.ask(70, need=70) == 0
         budgets.turn(0.01)
         assert await holder.ask(70, need=70) == 70
@@ -141,19 +151,20 @@ class BudgetStoreContract:
         self, budgets: BudgetsUnderTest
     ) -> None:
         one, other, third = await self.holders(budgets, "a", "b", "c")
-        assert await other.ask(20, known=False) == 20
+        assert await other.ask(20, known=False) >= 20
         budgets.turn(PERIOD_S)
         assert await one.ask(70, need=70) == 0, "others may spend 20 as well"
         assert await other.ask(30, kept=15) == 15, "who has some keeps it while one waits"
         assert await third.ask(70, need=70) == 0, "two that wait do not keep each other waiting"
         budgets.turn(PERIOD_S)
         assert await other.ask(0) == 0
-        budgets.turn(0.2)
+        budgets.turn(0.25)
         assert await one.ask(70, need=70) == 70
 
     async def test_the_lower_limit_wins_while_holders_differ(self, budgets: BudgetsUnderTest) -> None:
         one, other = await self.holders(budgets, "a", "b")
-        assert await one.ask(1, known=False) == 1
+        assert await one.ask(48, known=False) >= 48
+        assert await one.ask(1, kept=10) == 1
         other.limit = Limit("orders", rate=10, burst=5)
         assert await other.ask(50) == 4
         budgets.turn(2 * LEASE_S + 0.1)
@@ -222,9 +233,9 @@ class BudgetStoreContract:
     async def test_standings_tell_of_all_limits(self, budgets: BudgetsUnderTest) -> None:
         [holder] = await self.holders(budgets, "a")
         await holder.ask(20, known=False)
-        await holder.store.reserve([Request(Limit("*", 10, 10), 4, 1)])
+        await holder.store.reserve([Request(Limit("*", 10, 10), 10, 1)])
         [first, second] = await holder.store.standings()
-        assert (first.limit, first.leased, first.level) == (Limit("*", 10, 10), 4, 6)
+        assert (first.limit, first.leased, first.level) == (Limit("*", 10, 10), 10, 0)
         assert (second.limit, second.holders, second.demand) == (holder.limit, 1, 400)
         budgets.turn(1)
         [_, second] = await holder.store.standings()

@@ -110,6 +110,10 @@ local function reserve(key, packed, asked)
     local most = lacking > were_lacking and lacking or were_lacking
     most = part * seconds + spare / (most > 1 and most or 1)
     more = (want < most and want or most) - granted
+    if want > 0 and level > burst / 2 then
+      local sharing = holders > were_holders and holders or were_holders
+      more = more + (level - burst / 2) / 4 / (sharing > 1 and sharing or 1)
+    end
     if more > level then more = level end
     if more < 0 then more = 0 end
   end
