@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.test_tasks import Lab
 from tests.waiting import LONG_S, until
 
-from sluicegate.budgets import BudgetStoreError, MemoryBudgets, MemoryBudgetStore, Turn
+from sluicegate.budgets import MOST_TOLD, BudgetStoreError, MemoryBudgets, MemoryBudgetStore, Turn
 from sluicegate.engine.task import SharedTask, Task
 from sluicegate.runtime.shared_runs import SharedRuns, TurnsElsewhere
 
@@ -167,6 +167,20 @@ async def test_a_leader_that_was_stopped_in_its_run_changes_nothing() -> None:
     assert turns == [("a 1", LIMIT_S), {}, "run"]
     assert one.leads[-1] is False
     assert await one.turn() == [("b 1", 0)]
+
+
+async def test_what_cannot_be_told_fails_and_each_runs_for_itself() -> None:
+    fleet = Fleet("a", "b")
+    one, other = fleet.workers
+    one.share.name = "x" * (MOST_TOLD + 1)
+    with pytest.raises(ValueError, match=r"task main\|work tells 262145 bytes"):
+        await one.turn()
+    assert one.share.calls == [None, "run"]
+    assert await other.turn() == [{}, "run"]
+    other.share.findings = lambda: "x" * (MOST_TOLD + 1)  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match=r"task main\|work tells 262145 bytes"):
+        await other.turn()
+    assert other.share.calls == [{}, "run"]
 
 
 async def test_what_cannot_be_read_fails_and_each_runs_for_itself() -> None:

@@ -102,14 +102,14 @@ class SharedRuns:
         :raises Exception: what the task or its share raises.
         """
         began = monotonic()
-        report = await self._shared.tell()
         try:
-            turn = await self._first_turn(report, limit_s)
+            turn = await self._first_turn(await self._shared.tell(), limit_s)
         except BudgetStoreError:
-            self._set(leads=False)
-            self._shared.hear(None)
-            await self._task.run()
+            await self._run_alone()
             return interval_s
+        except Exception:
+            await self._run_alone()
+            raise
         if turn.leads:
             await self._lead(turn)
             return interval_s
@@ -153,9 +153,13 @@ class SharedRuns:
         try:
             self._shared.take(turn.findings, turn.age)
         except CAUGHT:
-            self._shared.hear(None)
-            await self._task.run()
+            await self._run_alone()
             raise
+
+    async def _run_alone(self) -> None:
+        self._set(leads=False)
+        self._shared.hear(None)
+        await self._task.run()
 
     def _set(self, *, leads: bool) -> None:
         self._leads = leads
