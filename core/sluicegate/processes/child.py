@@ -255,10 +255,7 @@ class WorkerProcess:
             seeing_off = self._see_off(process, reader, writer, budgets)
             self._leaving[process] = asyncio.ensure_future(seeing_off)
             return None
-        if budgets is not None:
-            await budgets.ended()
-        writer.close()
-        return await process.wait()
+        return await _ended(process, writer, budgets)
 
     async def _start(self) -> tuple[asyncio.subprocess.Process, socket.socket]:
         """Start a process with its listening sockets; returns it and our end of the socket to it."""
@@ -307,8 +304,7 @@ class WorkerProcess:
             await self._end_stuck(process, reader)
         except messages.BrokenMessageError:
             pass
-        writer.close()
-        await process.wait()
+        await _ended(process, writer, budgets)
         del self._leaving[process]
 
     async def _end_stuck(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader) -> None:
@@ -353,3 +349,13 @@ class WorkerProcess:
         self, process: asyncio.subprocess.Process, writer: asyncio.StreamWriter
     ) -> BudgetServer | None:
         return None if self._sibling is None else self._sibling.budget_server(process.pid, writer)
+
+
+async def _ended(
+    process: asyncio.subprocess.Process, writer: asyncio.StreamWriter, budgets: BudgetServer | None
+) -> int:
+    """The exit code of a process whose line has ended; it holds nothing any more."""
+    if budgets is not None:
+        await budgets.ended()
+    writer.close()
+    return await process.wait()
