@@ -20,7 +20,9 @@ names = st.text(max_size=30)
 shares = st.integers(0, 10_000).map(lambda parts: parts / 10_000)
 states = st.sampled_from([(False, False), (True, False), (False, True)])
 standings = st.builds(
-    lambda natural, target, state, backlog: Standing(*natural, *target, *state, backlog),
+    lambda natural, target, state, backlog: Standing(
+        natural[0], natural[1], target[0], target[1], state[0], state[1], backlog
+    ),
     st.tuples(rates, rates),
     st.tuples(targets, targets),
     states,

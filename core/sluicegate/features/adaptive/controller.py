@@ -117,7 +117,8 @@ class AdaptiveController:
     def split(self) -> tuple[Sequence[ThrottledTopic], Sequence[ThrottledTopic]]:
         """The topics of this worker, and those whose states are gone."""
         states = self._context.states
-        present, stale = [], []
+        present: list[ThrottledTopic] = []
+        stale: list[ThrottledTopic] = []
         for topic in self.topics:
             (present if states.get(topic.name) is topic.state else stale).append(topic)
         return present, stale

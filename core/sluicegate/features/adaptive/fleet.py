@@ -103,8 +103,8 @@ class Fleet:
     def _choose(self) -> None:
         """If there are too many topics to tell of, leave the idlest ones to each worker."""
         if self.rates is None:
-            for topic in self._present:
-                topic.begin(own=self._is_cut and topic.name not in self.standing.topics)
+            for each in self._present:
+                each.begin(own=self._is_cut and each.name not in self.standing.topics)
             return
         topics: Sequence[EvaluatedTopic] = [*self._present, *self._absent.values()]
         busy = [topic for topic in topics if topic.natural.known or self._traffic(topic)]

@@ -1,6 +1,6 @@
 """How throttled topics stand for a whole fleet, as its leader tells and every worker applies it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Self
@@ -83,7 +83,7 @@ def _row(standing: Standing) -> tuple[float, ...]:
     )
 
 
-def _standing(values: "tuple[float, ...] | list[float]") -> Standing:
+def _standing(values: Sequence[float]) -> Standing:
     natural_messages, natural_bytes, messages, nbytes, state, backlog = values
     return Standing(
         natural_messages,
