@@ -72,6 +72,18 @@ async def test_what_leaves_is_free_for_others_at_once_here_and_soon_elsewhere() 
     assert await two.attach(producer("c")) == "in"
 
 
+@pytest.mark.parametrize("roams", [True, False])
+async def test_what_left_before_it_was_seen_frees_its_place_at_once(roams: bool) -> None:
+    fleet = Fleet({PRODUCERS: 1})
+    one, two = fleet.add("one"), fleet.add("two")
+    assert await one.attach(producer("a", roams=roams)) == "in"
+
+    one.gate.detach(producer("a", roams=roams))
+    fleet.now_ns += 100 * MS
+    await one.holder.turn()
+    assert await two.attach(producer("b")) == "in"
+
+
 async def test_places_are_kept_for_as_long_as_their_gateway_lives() -> None:
     fleet = Fleet({PRODUCERS: 1})
     one, two = fleet.add("one"), fleet.add("two")
@@ -137,6 +149,8 @@ async def test_one_that_takes_no_place_after_all_gives_it_back() -> None:
     assert one.decide(consumer("a")) == "asking"
     await one.holder.turn()  # the answer comes, but the client has gone
     assert await two.attach(consumer("b")) == "out"
+    await fleet.wait(1_200 * MS)
+    assert await two.attach(consumer("b")) == "out", "it may be delayed by another policy"
     await fleet.wait(3 * S)
     assert await two.attach(consumer("b")) == "asking"  # the second of two limits
     assert await two.attach(consumer("b")) == "in"

@@ -350,11 +350,16 @@ class BudgetStoreContract:
     async def test_who_is_refused_has_a_say_as_well(self, budgets: BudgetsUnderTest) -> None:
         budgets.turn(PLACE_LEASE_S)
         one, other = await budgets.open("a"), await budgets.open("b")
-        assert await one.hold([Place("producers", "p", 2)]) == [TAKEN]
+        had, new = Place("producers", "p", 2), Place("producers", "r", 2)
+        assert await one.hold([had]) == [TAKEN]
         assert await other.hold([Place("producers", "q", 1)]) == [1]
-        assert await one.hold([Place("producers", "r", 2)]) == [1]
+        assert await one.hold([new]) == [1]
+        budgets.turn(PLACE_LEASE_S / 2)
+        assert await one.hold([had]) == [TAKEN]
+        budgets.turn(PLACE_LEASE_S / 2)
+        assert await one.hold([new]) == [TAKEN]
         budgets.turn(PLACE_LEASE_S)
-        assert await one.hold([Place("producers", "r", 2)]) == [TAKEN]
+        assert await other.hold([Place("producers", "q", 1)]) == [TAKEN], "all others have ended"
 
     async def test_after_a_loss_places_are_for_those_who_had_them(self, budgets: BudgetsUnderTest) -> None:
         budgets.turn(PLACE_LEASE_S)
