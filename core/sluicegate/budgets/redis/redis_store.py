@@ -29,6 +29,8 @@ from sluicegate.budgets.redis.scripts import SCRIPTS
 
 _AT_ONCE: Final = 500
 """Limits of one script call, so that no call holds the server for long."""
+_LATE_S: Final = 1.0
+"""How long the answer of a call that has failed is awaited, before its connection is given up."""
 _PATIENT_S: Final = 10.0
 """How long a call for people may take."""
 _OFF_PATH_S: Final = 1.0
@@ -71,6 +73,8 @@ class RedisBudgetStore:
         self._member: Member | None = None
         self._attended: set[str] = set()
         self._has_answered = False
+        self._late: asyncio.Future[Any] | None = None
+        """A call that was not answered in time."""
 
     async def begin(self) -> tuple[int, int]:
         """Ask the store when the budgets of this fleet began: then each limit was empty.
@@ -184,6 +188,9 @@ class RedisBudgetStore:
 
     async def close(self) -> None:
         """End the connections."""
+        if self._late is not None:
+            self._late.cancel()
+            await asyncio.wait((self._late,))
         await self._client.aclose()
         pool = getattr(self._client, "connection_pool", None)
         if isinstance(pool, SentinelConnectionPool):
@@ -241,6 +248,24 @@ class RedisBudgetStore:
         return answers
 
     async def _sent(self, calls: Sequence["_Call"]) -> list[Any]:
+        """Send calls, once the answer of one that has failed is there.
+
+        That one is not broken off, as this would cost its connection: one that takes longer to be made than a
+        call may take would never come about.
+        """
+        if self._late is not None:
+            await asyncio.wait((self._late,))
+            self._late = None
+        call = asyncio.ensure_future(self._execute(calls))
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            call.add_done_callback(_forget)
+            asyncio.get_running_loop().call_later(_LATE_S, call.cancel)
+            self._late = call
+            raise
+
+    async def _execute(self, calls: Sequence["_Call"]) -> list[Any]:
         pipe = self._client.pipeline(transaction=False)
         now_us = self._now_us()
         for name, keys, arguments in calls:
@@ -259,6 +284,12 @@ class RedisBudgetStore:
             raise BudgetStoreError(late(timeout_s, self._has_answered)) from None
         except ERRORS as error:
             raise BudgetStoreError(explained(error, self._fleet)) from error
+
+
+def _forget(call: asyncio.Future[Any]) -> None:
+    """Take note of what came of a call, so that nobody complains."""
+    if not call.cancelled():
+        call.exception()
 
 
 def _packed(request: Request) -> bytes:
