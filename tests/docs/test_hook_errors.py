@@ -114,7 +114,10 @@ def test_commands_and_demo_name_the_plugin(
 async def test_a_budget_store_that_cannot_be_opened_is_away(caplog: pytest.LogCaptureFixture) -> None:
     hook = "sluicegate_budget_store"
     plugins = load_plugins((), [mine(hook)])
-    await holder_of(Budgets(url="mine:"), "shop", plugins.open_budgets, lambda: "1").turn()
+    settings = Budgets(url="mine:", lease=40, timeout=10)
+    holder = holder_of(settings, "shop", plugins.open_budgets, lambda: "1")
+    while not caplog.records:
+        await holder.join()
     [line] = [f"{record.levelname} {record.getMessage()}" for record in caplog.records]
     said = line.partition("; this gateway")[0]
     assert f"`{said}`" in section(hook)

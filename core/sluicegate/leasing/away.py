@@ -37,7 +37,7 @@ class Away:
         """Why the last call failed; empty if it did not."""
         self.heard_ns: int | None = None
         """When the last call was sent that was answered."""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         """The errors of this time without it that the log has."""
         self._on_lost = on_lost
         self._lease_ns = lease_ns
@@ -82,7 +82,7 @@ class Away:
             log.warning("the budget store answers again, after %.1f s", seconds)
             self._spent_ns, self._lost_ns = self.spent_ns(sent_ns), self.lost_ns(sent_ns)
             self._is_away = False
-            self._told.clear()
+            self._logged.clear()
 
     def failed(self, error: str, now_ns: int) -> None:
         """A call failed."""
@@ -99,6 +99,6 @@ class Away:
     def _tell_once(self, text: str, error: str, *more: str) -> None:
         """Log an error that the log does not have: the first may only say that no answer came in time."""
         reason = error.partition(";")[0]  # without a remedy, which may be for the first time only
-        if reason not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(reason)
+        if reason not in self._logged and len(self._logged) < _MOST_TOLD:
+            self._logged.add(reason)
             log.warning(text, error, *more)
