@@ -118,6 +118,18 @@ ELSEWHERE = (
         "tests/benchmarks/test_small_messages.py",
         "against_cli.main(",
     ),
+    Elsewhere(
+        r"python -m benchmarks\.fleet_law",
+        "takes minutes",
+        "tests/gateway/test_fleet.py",
+        "fleet_law.played(",
+    ),
+    Elsewhere(
+        r"python -m benchmarks\.fleet_places",
+        "takes a minute",
+        "tests/gateway/test_fleet.py",
+        "fleet_places.played(",
+    ),
 )
 
 
