@@ -1,6 +1,6 @@
 """Attachments wait for their places at every door, as they wait for the connection rate."""
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pytest
 from tests.bench import Bench
@@ -139,7 +139,7 @@ async def test_calls_of_grpc_wait_for_their_places(kind: str) -> None:
         if kind == "producer":
             asking = lab.ask_producer(name, now_ns=fleet.now_ns)
         else:
-            more = {"subscription": name} if kind == "subscription" else {}
+            more: dict[str, Any] = {"subscription": name} if kind == "subscription" else {}
             asking = lab.ask_consumer(f"consumer of {name}", now_ns=fleet.now_ns, **more)
         assert isinstance(asking.waits, Until)
         await fleet.gateways[index].holder.turn()
