@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from types import SimpleNamespace
 
 import pytest
 from tests.engine.test_bucket import worst_window
@@ -10,6 +11,7 @@ from tests.features.adaptive.fleet_lab import FleetLab, Worker
 from tests.features.adaptive.test_controller import ACTIVATIONS, ACTIVE, MEMORY, lines
 
 from sluicegate.engine.leased_bucket import LeasedBucket
+from sluicegate.model import TopicName
 
 
 @pytest.fixture(autouse=True)
@@ -141,6 +143,28 @@ def test_topics_that_the_leader_does_not_have_are_evaluated_too(caplog: pytest.L
     fleet.workers[0].press(0)
     fleet.cycle()
     assert [limits(worker)[0] for worker in fleet.workers] == [False, False]
+
+
+def test_a_backlog_is_found_by_any_name_of_a_topic_that_the_leader_does_not_have() -> None:
+    fleet = FleetLab(2)
+    leader, other = fleet.workers
+    driver = SimpleNamespace(name_of=lambda topic, config: TopicName(topic, "", ("t",)))
+    leader.context.driver = driver  # type: ignore[assignment]
+    other.open("t-partition-0")
+    fleet.cycle(3, w1=1000)
+    leader.press(0.95, "t")
+    fleet.cycle(4)
+    assert other.topic("t-partition-0").limiter.queue.bucket.messages_per_s == 100
+
+
+def test_a_worker_forgets_a_topic_that_leaves_it_and_enforces_its_target_if_it_comes_back() -> None:
+    fleet = pressed()
+    worker = fleet.workers[1]
+    del worker.context.states["t0"]
+    fleet.cycle()
+    assert worker.controller.topics == ()
+    worker.open("t0")
+    assert limits(worker) == (True, 100, 10_000)
 
 
 def test_a_topic_that_leaves_the_leader_stays_throttled_elsewhere() -> None:
