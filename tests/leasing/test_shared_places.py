@@ -179,6 +179,16 @@ async def test_subscriptions_that_others_create_at_this_moment_count() -> None:
     assert await one.attach(creation("s4")) == "out"
 
 
+async def test_subscriptions_that_exist_take_places_only_when_one_is_created() -> None:
+    fleet = Fleet({SUBSCRIPTIONS: 3})
+    one = fleet.add("one")
+    one.state.learn_subscriptions(["s1"])
+    await fleet.wait(2 * LEASE_NS)
+    assert one.store.held == 0
+    assert await one.attach(creation("s2")) == "in"
+    assert one.store.held == 2
+
+
 async def test_a_subscription_that_was_not_created_frees_its_place() -> None:
     fleet = Fleet({SUBSCRIPTIONS: 1})
     one, two = fleet.add("one"), fleet.add("two")
