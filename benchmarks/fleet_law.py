@@ -13,26 +13,24 @@ the time of each decision, but not what a killed process had not written yet; ho
 may be the machine's. The exit code is 1 if one of the first two shows an excess.
 """
 
-import argparse
 import asyncio
-import logging
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from benchmarks.harness.fleet_cli import options, play
 from benchmarks.harness.fleet_clients import FleetClient, KafkaClient, PulsarClient, running
 from benchmarks.harness.fleet_events import Event, Events, Tell, happened
 from benchmarks.harness.fleet_processes import Fleet
 from benchmarks.harness.noted import Noted
-from benchmarks.harness.redis import why_no_redis
 from sluicegate.decisions.reading import read_decisions
 from sluicegate_reports.transforms.law import Moments, Unit, rise
 
@@ -184,32 +182,17 @@ def report(seen: Seen) -> list[str]:
     return lines
 
 
+def parsed(arguments: Sequence[str] | None = None) -> tuple[Scene, Path | None]:
+    """The scene that a command line asks for, and the folder that is kept."""
+    read = vars(options(arguments, __doc__, vars(Scene()), {"system": list(_CLIENTS)}))
+    keep: Path | None = read.pop("keep")
+    return Scene(**read), keep
+
+
 def main() -> int:
     """Play one scene; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="new folder for logs, kept afterwards")
-    for name, default in vars(Scene()).items():
-        option = f"--{name.replace('_', '-')}"
-        if isinstance(default, bool):
-            parser.add_argument(option, action="store_true")
-        else:
-            choices = list(_CLIENTS) if name == "system" else None
-            parser.add_argument(option, type=type(default), default=default, choices=choices)
-    options = vars(parser.parse_args())
-    keep: Path | None = options.pop("keep")
-    if reason := why_no_redis():
-        parser.error(reason)
-    logging.disable(logging.WARNING)
-    began_s = time.monotonic()
-    with tempfile.TemporaryDirectory() as temporary:
-        directory = keep or Path(temporary)
-        seen = played(
-            Scene(**options),
-            directory,
-            lambda text: print(f"[{time.monotonic() - began_s:5.1f} s] {text}", flush=True),
-        )
+    scene, keep = parsed()
+    seen = play(partial(played, scene), keep)
     print("\n".join(report(seen)))
     judged = seen.judged()
     return int(max(judged["surely admitted"], judged["by decision logs"]) > 0)

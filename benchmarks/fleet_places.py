@@ -6,12 +6,9 @@ refused, tries again at one of the two. A stand-in for the broker notes who is a
 than 10 of different names, and 10 again within `place_lease` and a second. The exit code is 1 otherwise.
 """
 
-import argparse
 import asyncio
-import logging
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -19,11 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from benchmarks.harness.fleet_cli import options, play
 from benchmarks.harness.fleet_clients import RefusedError, attach, frame, running
 from benchmarks.harness.fleet_events import Tell, eventually
 from benchmarks.harness.fleet_processes import Fleet
 from benchmarks.harness.noted import Noted
-from benchmarks.harness.redis import why_no_redis
 
 _TOPIC = "persistent://public/default/orders"
 _ALLOWANCE_S = 1.0
@@ -36,6 +33,8 @@ class Scene:
     producers: int = 100
     places: int = 10
     place_lease_s: float = 3.0
+    lease_ms: int = 200
+    timeout_ms: int = 20
     workers: int = 2
     settle_s: float = 3.0
     """How long nothing happens before a gateway is killed."""
@@ -100,7 +99,11 @@ def played(scene: Scene, directory: Path, tell: Tell) -> Seen:
     :raises RuntimeError: if the places are not all taken in minutes.
     """
     policies = {"broker": {"max_producers_per_topic": scene.places}}
-    budgets = {"place_lease": f"{scene.place_lease_s * 1000:.0f}ms"}
+    budgets = {
+        "lease": f"{scene.lease_ms}ms",
+        "timeout": f"{scene.timeout_ms}ms",
+        "place_lease": f"{scene.place_lease_s * 1000:.0f}ms",
+    }
     with ExitStack() as stack:
         fleet = Fleet(stack, directory, "pulsar", policies, budgets, scene.workers)
         tell("all processes serve")
@@ -153,24 +156,17 @@ def report(seen: Seen) -> list[str]:
     ]
 
 
+def parsed(arguments: Sequence[str] | None = None) -> tuple[Scene, Path | None]:
+    """The scene that a command line asks for, and the folder that is kept."""
+    read = vars(options(arguments, __doc__, vars(Scene()), {}))
+    keep: Path | None = read.pop("keep")
+    return Scene(**read), keep
+
+
 def main() -> int:
     """Play one scene; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    for name, default in vars(Scene()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
-    scene = Scene(**vars(parser.parse_args()))
-    if reason := why_no_redis():
-        parser.error(reason)
-    logging.disable(logging.WARNING)
-    began_s = time.monotonic()
-
-    def tell(text: str) -> None:
-        print(f"[{time.monotonic() - began_s:5.1f} s] {text}", flush=True)
-
-    with tempfile.TemporaryDirectory() as directory:
-        seen = played(scene, Path(directory), tell)
+    scene, keep = parsed()
+    seen = play(partial(played, scene), keep)
     print("\n".join(report(seen)))
     return int(not seen.is_kept)
 

@@ -3,10 +3,12 @@
 import re
 import shlex
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
 import click
+from benchmarks import fleet_law, fleet_places
 from benchmarks.against_cli import _parse as against_options
 from benchmarks.cli import _parse as benchmark_options
 from tests.docs.console import Command
@@ -133,7 +135,12 @@ ELSEWHERE = (
 )
 
 
-_PROGRAMS = {"benchmarks/run.py": benchmark_options, "benchmarks/against.py": against_options}
+_PROGRAMS: Mapping[str, Callable[[list[str]], object]] = {
+    "benchmarks/run.py": benchmark_options,
+    "benchmarks/against.py": against_options,
+    "benchmarks.fleet_law": fleet_law.parsed,
+    "benchmarks.fleet_places": fleet_places.parsed,
+}
 """What reads their options."""
 
 
@@ -168,7 +175,9 @@ def problem(command: str) -> str:
                 | ["pytest", _, "--sluicegate-driver", _]
             ):
                 return ""
-            case ["python", program, *arguments] if program in _PROGRAMS:
+            case ["python", "-m", program, *arguments] | ["python", program, *arguments] if (
+                program in _PROGRAMS
+            ):
                 _PROGRAMS[program](arguments)
             case _:
                 return "nothing is known of this command"

@@ -28,5 +28,8 @@ def test_no_window_of_a_fleet_admits_more_than_rate_and_burst(tmp_path: Path) ->
 
 def test_a_place_is_never_taken_twice_while_gateways_are_killed(tmp_path: Path) -> None:
     """All places are taken again after each kill; how soon, the benchmark tells."""
-    scene = fleet_places.Scene(producers=20, places=4, place_lease_s=1.5, settle_s=0.5)
+    # A worker that misses its store for longer than a place's lease would admit its share.
+    scene = fleet_places.Scene(
+        producers=20, places=4, place_lease_s=8, lease_ms=4_000, timeout_ms=1_000, settle_s=0.5
+    )
     assert fleet_places.played(scene, tmp_path, print).most == scene.places
