@@ -227,9 +227,9 @@ async def test_a_gateway_finds_its_places_again_after_the_store_lost_all() -> No
     assert await two.attach(producer("c")) == "out"
 
 
-@pytest.mark.parametrize(("on_lost", "admitted"), [("share", 3), ("open", 6), ("pause", 0)])
+@pytest.mark.parametrize(("on_lost", "admitted"), [("share", 3), ("open", 7), ("pause", 0)])
 async def test_without_the_store_new_ones_are_admitted_as_configured(on_lost: str, admitted: int) -> None:
-    fleet = Fleet({PRODUCERS: 6}, on_lost)  # type: ignore[arg-type]
+    fleet = Fleet({PRODUCERS: 7}, on_lost)  # type: ignore[arg-type]
     one = fleet.add("one")
     fleet.add("two")
     one.store.is_away = True
@@ -242,6 +242,33 @@ async def test_without_the_store_new_ones_are_admitted_as_configured(on_lost: st
     answers = [one.decide(producer(str(number))) for number in range(10)]
 
     assert answers == ["in"] * admitted + ["out"] * (10 - admitted)
+
+
+async def test_the_store_decides_again_with_its_first_answer() -> None:
+    fleet = Fleet({PRODUCERS: 1}, "open")
+    one, two = fleet.add("one"), fleet.add("two")
+    assert await two.attach(producer("b")) == "in"
+    one.store.is_away = True
+    for _ in range(40):
+        one.gate.detach(producer("a"))
+        one.decide(producer("a"))
+        await fleet.wait(100 * MS)
+    assert one.decide(producer("a")) == "in"
+    one.gate.detach(producer("a"))
+    one.store.is_away = False
+    one.decide(producer("c"))
+    await fleet.wait(300 * MS)
+    one.gate.detach(producer("c"))
+    assert await one.attach(producer("d")) == "out"
+
+
+async def test_places_are_renewed_three_times_in_a_lease() -> None:
+    fleet = Fleet({PRODUCERS: 1})
+    one = fleet.add("one")
+    assert await one.attach(producer("a")) == "in"
+    calls = one.store.held
+    await fleet.wait(LEASE_NS)
+    assert one.store.held - calls == 3
 
 
 async def test_what_is_there_stays_when_the_store_is_away_and_is_counted_when_it_is_back() -> None:
