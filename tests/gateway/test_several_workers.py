@@ -125,6 +125,26 @@ def test_two_workers_are_one_broker_for_all_who_look(start: Start) -> None:
     assert [left.name for left in directory(gateway.directory).iterdir()] == ["lock"]
 
 
+def test_the_admin_api_tells_of_both_workers_together(start: Start) -> None:
+    gateway = start(2)
+    with clients_of_both(gateway, each=1) as clients:
+        ids = []
+        for (client,) in clients.by_worker.values():
+            client.sendall(b"publish t 7\n")
+            assert client.recv(100) == b"publish t 7\n"
+            client.sendall(b"publish t 101\n")
+            ids.append(client.recv(200).decode().split()[1])
+        for each in ids:
+            until(lambda path=f"/api/v1/decisions/{each}": gateway.get(path)[0] == 200, each)
+
+        def topic() -> tuple[int, ...]:
+            topics = orjson.loads(gateway.get("/api/v1/topics")[1])["topics"]
+            counts = ("published_messages", "refused", "producers")
+            return tuple(topics[0][name] for name in counts) if topics else ()
+
+        until(lambda: topic() == (2, 2, 2))
+
+
 def test_a_worker_that_is_killed_takes_only_its_own_clients(start: Start) -> None:
     gateway = start(2)
     with clients_of_both(gateway) as clients, knocking(gateway.port) as knocked:
