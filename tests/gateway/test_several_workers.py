@@ -134,8 +134,7 @@ def test_the_admin_api_tells_of_both_workers_together(start: Start) -> None:
             assert client.recv(100) == b"publish t 7\n"
             client.sendall(b"publish t 101\n")
             ids.append(client.recv(200).decode().split()[1])
-        for each in ids:
-            until(lambda path=f"/api/v1/decisions/{each}": gateway.get(path)[0] == 200, each)
+        until(lambda: all(gateway.get(f"/api/v1/decisions/{each}")[0] == 200 for each in ids))
 
         def topic() -> tuple[int, ...]:
             topics = orjson.loads(gateway.get("/api/v1/topics")[1])["topics"]
