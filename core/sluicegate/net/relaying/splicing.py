@@ -12,8 +12,9 @@ from contextlib import suppress
 from time import monotonic_ns
 
 WORTHWHILE = 256 * 1024
-"""Bytes from which a splice is cheaper than reading."""
-_FEW_BYTES = 4096
+"""Bytes from which a splice is cheaper than reading, where it has to be prepared."""
+WORTHWHILE_AGAIN = 32 * 1024
+"""The same for a splice that is kept."""
 _PIPE_BYTES = 1024 * 1024
 MAX_PIPES = 24
 """Splices at once; each needs four descriptors of those kept back. Others are read and written as usual."""
@@ -28,11 +29,15 @@ class Pipes:
     def __init__(self) -> None:
         self._idle: list[_Pipe] = []
         self._used = 0
+        self.kept: dict[Splice, Callable[[], None]] = {}
+        """Splices that have nothing to move now, the one that waits longest first, and how to end each."""
 
     def take(self) -> _Pipe | None:
         """An empty pipe; None if there are too many in use, or no descriptors."""
         if self._used >= MAX_PIPES:
-            return None
+            if not self.kept:
+                return None
+            self.kept[next(iter(self.kept))]()
         if self._idle:
             pipe = self._idle.pop()
         else:
@@ -63,46 +68,49 @@ class Pipes:
 
 
 class Splice:
-    """Moves a known number of bytes from one socket to another.
+    """Moves a known number of bytes from one socket to another, once or several times.
 
     :param loop: the running event loop.
-    :param pipe: an empty one, owned until the end.
-    :param source: descriptor to read from, which is read nowhere else meanwhile.
-    :param target: descriptor to write to, which is written nowhere else once `is_clear`.
-    :param count: bytes to move.
-    :param is_clear: whether everything that was sent to the target before has left this process.
-    :param on_end: called with the splice when all is moved, the source has ended, or either has failed.
+    :param pipes: owner of the pipe.
+    :param pipe: an empty one, which is given back at the end.
+    :param source: what is read from; paused by the caller for as long as this is open.
+    :param target: what is written to; written nowhere else while bytes are moved.
+    :param on_moved: called with the splice when all is moved, the source has ended, or either has failed; in
+        the last two cases it is closed.
+    :raises OSError: if there are no descriptors.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        pipes: Pipes,
         pipe: _Pipe,
-        source: int,
-        target: int,
-        count: int,
-        is_clear: Callable[[], bool],
-        on_end: Callable[["Splice"], None],
+        source: asyncio.Transport,
+        target: asyncio.Transport,
+        on_moved: Callable[["Splice"], None],
     ) -> None:
         self._loop = loop
-        self.pipe = pipe
-        self._left = count
-        self._is_clear = is_clear
-        self._on_end = on_end
-        self._in_pipe = 0
+        self._pipes = pipes
+        self._from_pipe, self._to_pipe = self._pipe = pipe
+        self._on_moved = on_moved
+        self._on_readable: Callable[[], None] | None = None
+        """What reads the source while no bytes are moved."""
+        self._unsent = target.get_write_buffer_size
+        self._left = self._in_pipe = 0
         self.moved = 0
-        """Bytes moved to the target."""
-        self.last_ns = monotonic_ns()
-        """When any were moved last."""
+        """Bytes moved to the target since `move`."""
+        self.last_ns = 0
+        """When any were moved last; 0 if none are to be moved now."""
+        self.is_open = True
+        self._is_watching = self._is_held_up = False
         # An event loop watches each descriptor for one purpose, and these are watched by their transports.
-        self._source = os.dup(source)
+        reading, writing = (each.get_extra_info("socket").fileno() for each in (source, target))
+        self._source = os.dup(reading)
         try:
-            self._target = os.dup(target)
+            self._target = os.dup(writing)
         except OSError:
             os.close(self._source)
             raise
-        self._is_open = True
-        loop.add_writer(self._target, self._writable)
 
     @property
     def is_empty(self) -> bool:
@@ -112,97 +120,133 @@ class Splice:
     @property
     def is_held_up(self) -> bool:
         """Whether the target has to take bytes before more are read."""
-        return self._in_pipe > 0 or self._is_clear is not _always
+        return self._is_held_up
+
+    def move(self, count: int) -> None:
+        """Move bytes, once the target has sent what was written to it before.
+
+        :param count: how many; at least one.
+        """
+        self._pipes.kept.pop(self, None)
+        self._left, self.moved = count, 0
+        self.last_ns = monotonic_ns()
+        if self._unsent():
+            self._hold_up()
+            return
+        self._watch()
+        self._readable()
+
+    def keep(self, on_readable: Callable[[], None], release: Callable[[], None]) -> None:
+        """Stay ready for the next bytes.
+
+        :param on_readable: called when the source can be read and nothing is moved.
+        :param release: called when something else needs the pipe; it has to close this.
+        """
+        self._on_readable = on_readable
+        self._pipes.kept[self] = release
+        self._watch()
+
+    def read(self, count: int) -> bytes | None:
+        """Read a few bytes of the source.
+
+        :return: empty at its end or if it failed; None if there are none now.
+        """
+        try:
+            return os.read(self._source, count)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return b""
+
+    def _watch(self) -> None:
+        if not self._is_watching:
+            self._is_watching = True
+            self._loop.add_reader(self._source, self._readable)
+
+    def _hold_up(self) -> None:
+        self._is_held_up = True
+        if self._is_watching:
+            self._is_watching = False
+            self._loop.remove_reader(self._source)
+        self._loop.add_writer(self._target, self._writable)
 
     def _writable(self) -> None:
-        if not self._is_clear():
+        if self._unsent():
             return
+        self._is_held_up = False
         self._loop.remove_writer(self._target)
-        self._is_clear = _always
-        self._loop.add_reader(self._source, self._readable)
-        self._drain()
+        self._watch()
+        if self._in_pipe:
+            self._drain()
 
     def _readable(self) -> None:
+        if not self.last_ns:
+            if self._on_readable is not None:
+                self._on_readable()
+            return
         try:
             # No byte more: what follows is the next frame, which policies have to read.
-            count = os.splice(self._source, self.pipe[1], min(self._left, _PIPE_BYTES), flags=_FLAGS)
+            count = os.splice(self._source, self._to_pipe, min(self._left, _PIPE_BYTES), flags=_FLAGS)
         except BlockingIOError:
             return
         except OSError:
-            self.end()
+            self.close()
             return
         if count == 0:
-            self.end()
+            self.close()
             return
         self._left -= count
-        self._in_pipe += count
-        self.last_ns = monotonic_ns()
+        self._in_pipe = count
         self._drain()
 
     def _drain(self) -> None:
         while self._in_pipe:
             try:
-                count = os.splice(self.pipe[0], self._target, self._in_pipe, flags=_FLAGS)
+                count = os.splice(self._from_pipe, self._target, self._in_pipe, flags=_FLAGS)
             except BlockingIOError:
-                self._loop.remove_reader(self._source)
-                self._loop.add_writer(self._target, self._writable)
+                self._hold_up()
                 return
             except OSError:
-                self.end()
+                self.close()
                 return
             self._in_pipe -= count
             self.moved += count
             self.last_ns = monotonic_ns()
         if self._left == 0:
-            self.end()
+            self._end()
 
-    def end(self) -> None:
+    def _end(self) -> None:
+        if self.last_ns:
+            self.last_ns = 0
+            self._on_moved(self)
+
+    def close(self) -> None:
         """Stop, even if bytes are left; idempotent."""
-        if not self._is_open:
+        if not self.is_open:
             return
-        self._is_open = False
+        self.is_open = False
+        self._pipes.kept.pop(self, None)
         self._loop.remove_reader(self._source)
         self._loop.remove_writer(self._target)
         os.close(self._source)
         os.close(self._target)
-        self._on_end(self)
+        self._pipes.give(self._pipe, is_empty=self.is_empty)
+        self._end()
 
 
-def begin(
+def ready(
     loop: asyncio.AbstractEventLoop,
     pipes: Pipes,
     source: asyncio.Transport,
     target: asyncio.Transport,
-    count: int,
-    on_end: Callable[[Splice], None],
+    on_moved: Callable[[Splice], None],
 ) -> Splice | None:
-    """Move bytes between the sockets of two transports, once the target has sent what was written to it.
-
-    :return: None if it cannot be done now; else the source is paused, and the callback for the end resumes
-        it and gives the pipe back.
-    """
+    """A splice between the sockets of two transports; None if there can be none now."""
     pipe = pipes.take() if hasattr(os, "splice") else None
     if pipe is None:
         return None
-    reading, writing = (transport.get_extra_info("socket").fileno() for transport in (source, target))
     try:
-        splice = Splice(
-            loop, pipe, reading, writing, count, lambda: not target.get_write_buffer_size(), on_end
-        )
+        return Splice(loop, pipes, pipe, source, target, on_moved)
     except OSError:  # no descriptors
         pipes.give(pipe, is_empty=True)
         return None
-    source.pause_reading()
-    return splice
-
-
-def read_some(source: asyncio.Transport) -> bytes:
-    """A few bytes of a transport that is paused; empty if there are none now."""
-    try:
-        return os.read(source.get_extra_info("socket").fileno(), _FEW_BYTES)
-    except OSError:  # it would block; or the transport itself is to find out what is wrong
-        return b""
-
-
-def _always() -> bool:
-    return True

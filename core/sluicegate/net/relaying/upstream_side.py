@@ -10,7 +10,7 @@ from sluicegate.model import CloseReason, SessionClose
 from sluicegate.net.relaying.fair_reading import CHEAP_NS, TURN, UNTIMED_BYTES, PacedReading
 from sluicegate.net.relaying.owner import Owner
 from sluicegate.net.relaying.read_control import FULL
-from sluicegate.net.relaying.splicing import WORTHWHILE, Splice, begin, read_some
+from sluicegate.net.relaying.splicing import WORTHWHILE, WORTHWHILE_AGAIN, Splice, ready
 
 if TYPE_CHECKING:
     from sluicegate.broker import BaseSession
@@ -21,6 +21,10 @@ SPLICED = 128
 """A reason not to read: the kernel moves what comes (`splicing`)."""
 LARGE_READ = 16 * 1024
 """A smaller read means that the rest arrives slowly, and is not worth a splice."""
+_HEAD_BYTES = 4096
+"""Read of a request of which the rest is probably moved by the kernel."""
+_SMALL_BYTES = 2 * _HEAD_BYTES
+"""Bytes behind a large request among which the next one has to begin; else requests are no longer large."""
 
 
 class Downstream(Protocol):
@@ -77,7 +81,15 @@ class Downstream(Protocol):
 class UpstreamSide(PacedReading):
     """The connection to the broker; the client's side keeps all lasting state."""
 
-    __slots__ = ("_client", "_splice", "_splice_up", "client_transport", "stands_in", "transport")
+    __slots__ = (
+        "_client",
+        "_head_bytes",
+        "_splice",
+        "_splice_up",
+        "client_transport",
+        "stands_in",
+        "transport",
+    )
 
     transport: asyncio.Transport
 
@@ -87,7 +99,12 @@ class UpstreamSide(PacedReading):
         self._splice: Splice | None = None
         """Moves bytes to the client meanwhile; nothing else is sent to it."""
         self._splice_up: Splice | None = None
-        """Moves bytes of the client here meanwhile; nothing else is sent to the broker."""
+        """Moves bytes of the client here meanwhile; nothing else is sent to the broker.
+
+        Between two large requests it stays, and reads the head of the next one.
+        """
+        self._head_bytes = 0
+        """Read since the last large request."""
         self.client_transport: asyncio.Transport | None = None
         """The connection to the client, once its side knows of this one."""
         self.stands_in = stands_in
@@ -165,31 +182,26 @@ class UpstreamSide(PacedReading):
 
     def _look_ahead(self, session: "BaseSession") -> None:
         """Have the kernel move the rest of a long answer, if the session need not see it."""
-        if self._splice is not None:
-            return
-        self._splice = self._moving(
-            session.unread_bytes, self.transport, self.client_transport, self._spliced
-        )
-        if self._splice is not None:
-            self.pause(SPLICED)
+        count = session.unread_bytes
+        if self._splice is None and count >= WORTHWHILE:
+            self._splice = splice = self._ready(self.transport, self.client_transport, self._spliced)
+            if splice is not None:
+                self.pause(SPLICED)
+                splice.move(count)
 
-    def _moving(
-        self,
-        count: int,
-        source: asyncio.Transport | None,
-        target: asyncio.Transport | None,
-        ended: Callable[[Splice], None],
+    def _ready(
+        self, source: asyncio.Transport, target: asyncio.Transport | None, on_moved: Callable[[Splice], None]
     ) -> Splice | None:
-        """Have the kernel move bytes from one side to the other, if that is worth it."""
+        """Prepare to have the kernel move bytes from one side to the other."""
         connections = self._client.connections
-        if count < WORTHWHILE or connections.is_tls or source is None or target is None:
+        if connections.is_tls or target is None:
             return None
-        return begin(connections.loop, connections.pipes, source, target, count, ended)
+        return ready(connections.loop, connections.pipes, source, target, on_moved)
 
     def _spliced(self, splice: Splice) -> None:
         client = self._client
         self._splice = None
-        client.connections.pipes.give(splice.pipe, is_empty=splice.is_empty)
+        splice.close()
         client.connections.bytes_from_brokers += splice.moved
         if client.closing_ns:
             return
@@ -201,33 +213,54 @@ class UpstreamSide(PacedReading):
 
     def splice_request(self) -> None:
         """Have the kernel move the rest of a long request, if the session need not see it."""
-        session = self._client.session
-        if session is None or self._splice_up is not None or self.closing_ns:
+        session, source = self._client.session, self.client_transport
+        if session is None or source is None or self._splice_up is not None or self.closing_ns:
             return
-        self._splice_up = self._moving(
-            session.unread_request_bytes, self.client_transport, self.transport, self._spliced_up
-        )
-        if self._splice_up is not None:
-            self._client.pause(SPLICED)
+        count = session.unread_request_bytes
+        if count >= WORTHWHILE_AGAIN:  # the next requests are probably as long
+            self._splice_up = splice = self._ready(source, self.transport, self._spliced_up)
+            if splice is not None:
+                self._client.pause(SPLICED)
+                splice.move(count)
 
     def _spliced_up(self, splice: Splice) -> None:
         client = self._client
-        self._splice_up = None
-        client.connections.pipes.give(splice.pipe, is_empty=splice.is_empty)
         client.connections.bytes_from_clients += splice.moved
-        if client.closing_ns:
-            return
-        if not splice.is_empty:
+        if client.closing_ns or not splice.is_empty:
+            # The client stays paused, so that what it still sends does not reset its connection.
+            self._splice_up = None
             client.upstream_ended()  # what is in the pipe cannot be sent any more
             return
         client.turn(cast("BaseSession", client.session).request_passed, splice.moved, monotonic_ns())
-        # The next request is probably as long: read no more than its head, so that the kernel moves the rest.
-        source = self.client_transport if client.is_only_paused_for(SPLICED) else None
-        if source is not None and not client.closing_ns and (head := read_some(source)):
+        if not splice.is_open:
+            self._read_as_usual()
+        elif not client.closing_ns:
+            self._head_bytes = 0
+            splice.keep(self._next_request, self._read_as_usual)
+
+    def _next_request(self) -> None:
+        """Read no more than the head of the next request: if it is as long, the kernel moves the rest."""
+        client, splice = self._client, cast("Splice", self._splice_up)
+        session = cast("BaseSession", client.session)
+        if session.unread_request_bytes < WORTHWHILE_AGAIN:
+            may_read = self._head_bytes < _SMALL_BYTES and client.is_only_paused_for(SPLICED)
+            head = splice.read(_HEAD_BYTES) if may_read else b""
+            if head is None:
+                return
+            if not head:
+                self._read_as_usual()  # at the end, too, which the transport reports
+                return
+            self._head_bytes += len(head)
             client.data_received(head)
-            self.splice_request()
-        if self._splice_up is None:
-            client.resume(SPLICED)
+        if splice.is_open and (count := session.unread_request_bytes) >= WORTHWHILE_AGAIN:
+            splice.move(count)
+
+    def _read_as_usual(self) -> None:
+        """Requests are no longer large, or the pipe is needed elsewhere."""
+        splice, self._splice_up = self._splice_up, None
+        if splice is not None:
+            splice.close()
+            self._client.resume(SPLICED)
 
     @property
     def moved_ns(self) -> int:
@@ -236,8 +269,11 @@ class UpstreamSide(PacedReading):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether the kernel waits for the client's bytes, and not for the broker to take them."""
-        return self._splice_up is not None and not self._splice_up.is_held_up
+        """Whether the client's bytes are awaited here, and not that the broker takes them."""
+        splice = self._splice_up
+        if splice is None or splice.is_held_up:
+            return False
+        return bool(splice.last_ns) or self._client.is_only_paused_for(SPLICED)
 
     @property
     def queued_bytes(self) -> int:
@@ -255,8 +291,9 @@ class UpstreamSide(PacedReading):
         """Send queued bytes, then close."""
         self.closing_ns = now_ns
         for splice in (self._splice, self._splice_up):
-            if splice is not None:
-                splice.end()
+            if splice is not None and splice.last_ns:
+                splice.close()
+        self._read_as_usual()
         self._drop_pending()
         self.transport.close()
 
