@@ -17,6 +17,8 @@ from tests.fuzz.mutating import LARGEST_READ, Framing, mutate
 from tests.fuzz.services import Bench
 
 _MOST_LINKS = 6
+_LONG = 64 * 1024
+"""Bytes from which what is sent seldom arrives in one read."""
 _DAMAGED = (0.02, 0.1, 0.4, 1.0)
 """Share of what is said that is damaged, in different epochs: with little of it, sessions come far."""
 _LATER = 3600 * SECOND
@@ -159,8 +161,9 @@ class Epoch:
         sent, damaged = self._damage(link.ends.client_says())
         link.ends.client_sent(sent, damaged)
         self._count(sent, damaged)
+        unread = self.chance.random() < 0.5
         for read in self._reads(sent):
-            link.client_sends(read, self.now)
+            link.client_sends(read, self.now, unread)
 
     def _broker(self, link: Link) -> None:
         if not link.has_broker or not (said := link.ends.broker_says()):
@@ -192,7 +195,7 @@ class Epoch:
         """Cut what is sent as sockets cut it: mostly whole, at times anywhere, at times into single bytes."""
         chance, data = self.chance, b"".join(frames)
         how = chance.random()
-        if how < 0.6 and len(data) <= LARGEST_READ:
+        if how < (0.6 if len(data) <= _LONG else 0.1) and len(data) <= LARGEST_READ:
             return [data]
         if how < 0.63 and len(data) < 2_000:
             return [data[at : at + 1] for at in range(len(data))]

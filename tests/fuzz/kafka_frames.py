@@ -21,14 +21,16 @@ from tests.kafka.codec.entities import (
     response_frame,
     response_schema,
 )
-from tests.kafka.session.messages import batch, subscription
+from tests.kafka.session.messages import batch, produce, subscription
 
-from sluicegate_kafka.codec.api_keys import READ
+from sluicegate_kafka.codec.api_keys import READ, ApiKey
 from sluicegate_kafka.codec.primitives import with_length
 
 TOPICS = ("a", "ns.b", "ns.c", "other.d", "e", f"ns.{LONG}")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _VARIANTS = 6
+_LARGE = 0.1
+"""Part of the Produce requests."""
 _TEXTS = {
     "group_id": ("g1", "g2", "g3"),
     "member_id": ("", "m1", "m2", "m3"),
@@ -129,6 +131,12 @@ def _request(api_key: int, version: int, variant: int) -> bytes:
 
 
 @cache
+def _large() -> bytes:
+    """A Produce that is decided by its start once its producer is known."""
+    return produce({TOPICS[0]: batch(b"y" * 70_000)})
+
+
+@cache
 def _response(api_key: int, version: int, variant: int) -> bytes:
     made = entity(response_schema(api_key, version), Random(f"{api_key}/{version}/{variant}"))
     return with_length([response_frame(made, 0)])
@@ -136,7 +144,8 @@ def _response(api_key: int, version: int, variant: int) -> bytes:
 
 def request(api_key: int, version: int, correlation_id: int, chance: Random) -> bytes:
     """One of a few requests of an API."""
-    made = _request(api_key, version, chance.randrange(_VARIANTS))
+    is_large = api_key == ApiKey.PRODUCE and chance.random() < _LARGE
+    made = _large() if is_large else _request(api_key, version, chance.randrange(_VARIANTS))
     return made[:8] + correlation_id.to_bytes(4, "big") + made[12:]
 
 

@@ -172,9 +172,18 @@ class Link:
         """Whether the gateway reads from the client now."""
         return not (self.is_paused or self.is_ending or self.questions or self._is_dialling)
 
-    def client_sends(self, data: bytes, now_ns: int) -> None:
-        """One read from the client."""
-        if self.is_closed:
+    def client_sends(self, data: bytes, now_ns: int, unread: bool = False) -> None:
+        """One read from the client; `unread` if the kernel moves what may pass unread, in pauses too."""
+        while unread and not (self.is_closed or self._backlog):
+            skipped = min(self.session.unread_request_bytes, len(data))
+            if not skipped:
+                break
+            self.received += skipped
+            self.ends.broker_hears(data[:skipped])
+            passed = self.session.request_passed
+            self._do(f"{skipped} bytes of a request unread", now_ns, passed, skipped, now_ns)
+            data = data[skipped:]
+        if self.is_closed or not data:
             return
         if self._backlog or not self.is_read:
             if self._backlog_bytes < _BACKLOG:

@@ -66,7 +66,7 @@ _BATCHED = {2: 5, 3: 300, 4: 5}
 
 @cache
 def _payload(kind: int) -> bytes:
-    return (b"hello", b"x" * 120, batch(5), batch(300), pulsar_batch(5), b"")[kind]
+    return (b"hello", b"x" * 120, batch(5), batch(300), pulsar_batch(5), b"", b"y" * 70_000)[kind]
 
 
 class PulsarEnds:
@@ -102,7 +102,7 @@ class PulsarEnds:
         holder = chance.randrange(3)
         if kind == "send":
             sequence = self._sequences[holder] = self._sequences.get(holder, -1) + 1
-            shape = chance.randrange(6)
+            shape = chance.randrange(7)
             more: dict[str, Any] = {}
             if shape in _BATCHED:
                 more["num_messages_in_batch"] = _BATCHED[shape]
