@@ -7,6 +7,7 @@ and writing. It works only for plain connections on Linux; otherwise the caller 
 import asyncio
 import fcntl
 import os
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic_ns
@@ -18,6 +19,8 @@ WORTHWHILE_AGAIN = 32 * 1024
 _PIPE_BYTES = 1024 * 1024
 MAX_PIPES = 24
 """Splices at once; each needs four descriptors of those kept back. Others are read and written as usual."""
+_SELDOM_BYTES = 512 * 1024
+"""Bytes of the source that wake the loop while as many are still to be moved."""
 _FLAGS = getattr(os, "SPLICE_F_MOVE", 0) | getattr(os, "SPLICE_F_NONBLOCK", 0)
 
 _Pipe = tuple[int, int]
@@ -104,12 +107,14 @@ class Splice:
         self.is_open = True
         self._is_watching = self._is_held_up = False
         # An event loop watches each descriptor for one purpose, and these are watched by their transports.
-        reading, writing = (each.get_extra_info("socket").fileno() for each in (source, target))
-        self._source = os.dup(reading)
+        self._socket: socket.socket = source.get_extra_info("socket").dup()
+        self._source = self._socket.fileno()
+        self._wakes_from = 1
+        """Bytes from which the source counts as readable."""
         try:
-            self._target = os.dup(writing)
+            self._target = os.dup(target.get_extra_info("socket").fileno())
         except OSError:
-            os.close(self._source)
+            self._socket.close()
             raise
 
     @property
@@ -213,7 +218,16 @@ class Splice:
             self.moved += count
             self.last_ns = monotonic_ns()
         if self._left == 0:
+            self._wake_from(1)
             self._end()
+        elif self._left < self._wakes_from or self._wakes_from == 1:
+            self._wake_from(min(self._left, _SELDOM_BYTES))
+
+    def _wake_from(self, count: int) -> None:
+        """Be woken once so many bytes can be read, at the end, or where the kernel has no room for more."""
+        if count != self._wakes_from:
+            self._wakes_from = count
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 
     def _end(self) -> None:
         if self.last_ns:
@@ -228,7 +242,8 @@ class Splice:
         self._pipes.kept.pop(self, None)
         self._loop.remove_reader(self._source)
         self._loop.remove_writer(self._target)
-        os.close(self._source)
+        self._wake_from(1)
+        self._socket.close()
         os.close(self._target)
         self._pipes.give(self._pipe, is_empty=self.is_empty)
         self._end()
