@@ -242,6 +242,7 @@ def test_a_small_receive_buffer_stalls_no_splice(room: int) -> None:
             _, writer = await it.connect()
             await upload(it, broker, writer, bytes(MIB))
             (client,) = it.connections._live
+            assert client._transport is not None
             with client._transport.get_extra_info("socket").dup() as taken:
                 taken.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
             for size in (MIB, 3 * MIB, 100, MIB + 7):
