@@ -7,7 +7,7 @@ from benchmarks import fleet_law, fleet_places
 from benchmarks.harness.redis import why_no_redis
 from tests.real.needs import need
 
-PATIENT = {"lease_ms": 1000, "timeout_ms": 250, "stop_s": 1.5}
+PATIENT = {"lease_ms": 2000, "timeout_ms": 500, "stop_s": 2.5}
 """On a busy machine one worker alone could miss its store, and spend its share beside the others' leases."""
 
 
