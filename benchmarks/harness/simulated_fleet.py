@@ -125,9 +125,10 @@ class SimulatedGateway:
         """Whether it is one of those that lose the store for a time."""
         self.turn: Coroutine[Callable[[], Any], Any, None] | None = None
         """What is under way."""
-        member, away = Member(name, "broker/0", name), Away("share", LEASE_NS, fleet.now_ns)
+        member = Member(name, "broker/0", name)
+        away = Away("share", LEASE_NS, _PLACE_LEASE_NS, fleet.now_ns)
         places = PlaceHolder(
-            store, "broker", name, _PLACE_LEASE_NS, "share", lambda: away.members, lambda: fleet.now_ns
+            store, "broker", name, _PLACE_LEASE_NS, "share", lambda: away.sharing, lambda: fleet.now_ns
         )
         self.holder = Holder(store, self.tokens, places, away, lambda: member, lambda: fleet.now_ns)
 

@@ -18,6 +18,7 @@ from sluicegate.testing.gates import TOPIC, build_gate
 
 MS = 1_000_000
 LEASE_NS = 200 * MS
+MEMBER_NS = 3_000 * MS
 _STEP_NS = MS
 
 
@@ -94,7 +95,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         """Start all of them; the store began long ago."""
-        self.budgets = MemoryBudgets(LEASE_NS // 1000, 3_000_000, lambda: self.now_ns // 1000)
+        self.budgets = MemoryBudgets(LEASE_NS // 1000, MEMBER_NS // 1000, lambda: self.now_ns // 1000)
         self.now_ns += 3_600_000_000_000
         for _ in range(self.gateways):
             self.start()
@@ -104,9 +105,9 @@ class Fleet:
         name = f"gateway {len(self.members)}"
         network = Network(self.budgets, name)
         tokens = LeasedBuckets("broker", LEASE_NS)
-        away = Away(self.on_lost, LEASE_NS, self.now_ns)
+        away = Away(self.on_lost, LEASE_NS, MEMBER_NS, self.now_ns)
         member = Member(name, "broker/0", name)
-        places = PlaceHolder(network, "broker", name, 3_000 * MS, "share", lambda: 0, lambda: self.now_ns)
+        places = PlaceHolder(network, "broker", name, MEMBER_NS, "share", lambda: 0, lambda: self.now_ns)
         holder = Holder(network, tokens, places, away, lambda: member, lambda: self.now_ns)
         state = TopicState(TOPIC, self.now_ns, BrokerState(tokens))
         context = ManualContext() if self.factors else None

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.engine.test_bucket import worst_window
-from tests.leasing.fleet import LEASE_NS, MS, Fleet, finished
+from tests.leasing.fleet import LEASE_NS, MEMBER_NS, MS, Fleet, finished
 from tests.waiting import until
 
 from sluicegate.budgets import BudgetStoreError
@@ -43,7 +43,7 @@ def test_one_lost_call_changes_nothing(caplog: pytest.LogCaptureFixture) -> None
 
 def test_each_spends_its_share_until_the_store_answers(caplog: pytest.LogCaptureFixture) -> None:
     fleet = Fleet(RATE, gateways=4)
-    fleet.pass_time(2_000 * MS, each_step=lambda: _busy(fleet))
+    fleet.pass_time(MEMBER_NS + 1_000 * MS, each_step=lambda: _busy(fleet))
     _lose(fleet)
     fleet.pass_time(1_000 * MS, each_step=lambda: _busy(fleet))
     since_ns = fleet.now_ns
@@ -70,6 +70,34 @@ def test_each_spends_its_share_until_the_store_answers(caplog: pytest.LogCapture
     assert 1_980 <= fleet.passed(since_ns) <= 2_020
     assert worst_window(fleet.admitted, 1000) <= 1000
     assert not holder.standing()["away"]
+
+
+def test_the_shares_of_gateways_that_start_as_the_store_ends_are_not_above_the_limit() -> None:
+    """The first hears that it is alone, the next that there are two: their shares would be 1 + 1/2 + 1/3."""
+    fleet = Fleet(RATE)
+    fleet.pass_time(10 * MS, each_step=lambda: _busy(fleet))
+    for _ in range(2):
+        fleet.start()
+        fleet.pass_time(10 * MS, each_step=lambda: _busy(fleet))
+    _lose(fleet)
+    fleet.pass_time(1_000 * MS, each_step=lambda: _busy(fleet))
+    since_ns = fleet.now_ns
+    fleet.pass_time(5_000 * MS, each_step=lambda: _busy(fleet))
+    assert fleet.passed(since_ns) <= 5_000
+    assert worst_window(fleet.admitted, 1000) <= 1000
+
+
+def test_a_gateway_that_comes_back_is_known_to_all_before_it_takes_a_share() -> None:
+    away = Away("share", LEASE_NS, MEMBER_NS, 0)
+    for second in range(4):
+        assert away.sharing == 0
+        away.joined(2, second * SECOND_NS)
+    assert away.sharing == 2
+    away.joined(2, 20 * SECOND_NS)
+    assert away.sharing == 0, "the others have counted without it meanwhile"
+    for second in range(21, 24):
+        away.joined(3, second * SECOND_NS)
+    assert away.sharing == 3
 
 
 def test_a_gateway_that_never_heard_of_others_pauses() -> None:
@@ -118,14 +146,14 @@ def test_a_store_that_cannot_be_opened_is_away() -> None:
 
 
 def test_a_store_that_is_slow_at_the_start_is_not_away_for_a_lease(caplog: pytest.LogCaptureFixture) -> None:
-    away = Away("share", LEASE_NS, 0)
+    away = Away("share", LEASE_NS, MEMBER_NS, 0)
     away.failed("no answer within 20 ms", LEASE_NS - 1)
     away.heard(LEASE_NS)
     assert not caplog.records
 
 
 def test_each_error_of_an_outage_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    away = Away("open", LEASE_NS, 0)
+    away = Away("open", LEASE_NS, MEMBER_NS, 0)
     for second in range(1, 9):
         away.failed("no answer within 20 ms", second * SECOND_NS)
         away.failed("the server's memory is full", second * SECOND_NS)

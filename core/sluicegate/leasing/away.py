@@ -21,15 +21,17 @@ class Away:
 
     It counts as away once its last answer, or the start, is a lease old: until then all go on with what they
     have leased.
-    A process that has never heard how many members there are pauses instead of taking a share, as any share
-    might be too much.
+    A process pauses instead of taking a share while others may not know of it: their shares might be as large
+    as if it were not there. That ends once it has been a member for as long as a membership lasts without
+    joining again, since all others have joined again by then.
 
     :param on_lost: what is spent then.
     :param lease_ns: how long a lease lasts.
+    :param member_ns: how long one is a member without joining again.
     :param now_ns: monotonic time at the start.
     """
 
-    def __init__(self, on_lost: OnBudgetLost, lease_ns: int, now_ns: int) -> None:
+    def __init__(self, on_lost: OnBudgetLost, lease_ns: int, member_ns: int, now_ns: int) -> None:
         self.members = 0
         """How many share the limits, as last heard; 0 before that."""
         self.calls = self.errors = 0
@@ -41,6 +43,9 @@ class Away:
         """The errors of this time without it that the log has."""
         self._on_lost = on_lost
         self._lease_ns = lease_ns
+        self._member_ns = member_ns
+        self._first_joined_ns = self._joined_ns = now_ns - member_ns
+        """When it became a member, without a break since, and when it last joined."""
         self._since_ns = now_ns
         self._is_away = False
         self._lost_ns = 0
@@ -53,12 +58,18 @@ class Away:
         """What of each limit is spent meanwhile: inf for no limit."""
         if self._on_lost == "open":
             return inf
-        return 1 / self.members if self.spends == "share" else 0.0
+        return 1 / self.sharing if self.spends == "share" else 0.0
 
     @property
     def spends(self) -> str:
         """What is spent meanwhile: `share`, `open` or `pause`."""
-        return "pause" if self._on_lost == "share" and not self.members else self._on_lost
+        return "pause" if self._on_lost == "share" and not self.sharing else self._on_lost
+
+    @property
+    def sharing(self) -> int:
+        """Members whose shares are in one sum below the limit; 0 while some may not know of this one."""
+        is_known = self._joined_ns - self._first_joined_ns >= self._member_ns
+        return self.members if is_known else 0
 
     @property
     def since_ns(self) -> int | None:
@@ -83,6 +94,12 @@ class Away:
             self._spent_ns, self._lost_ns = self.spent_ns(sent_ns), self.lost_ns(sent_ns)
             self._is_away = False
             self._logged.clear()
+
+    def joined(self, members: int, sent_ns: int) -> None:
+        """It is a member, of so many."""
+        if sent_ns - self._joined_ns >= self._member_ns:
+            self._first_joined_ns = sent_ns
+        self._joined_ns, self.members = sent_ns, members
 
     def failed(self, error: str, now_ns: int) -> None:
         """A call failed."""

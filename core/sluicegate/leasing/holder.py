@@ -127,15 +127,16 @@ class Holder:
 
     async def join(self) -> None:
         """Tell the store that this process is there."""
+        sent_ns = self._now_ns()
         try:
-            members = await self._answered(self._store.join(self._member()), self._now_ns())
+            members = await self._answered(self._store.join(self._member()), sent_ns)
         except SameNameError as error:
             if self.has_name:
                 log.error("%s", error)
             self.has_name = False
             return
         if members is not None:
-            self.away.members = members
+            self.away.joined(members, sent_ns)
             self.has_name = True
 
     async def compare(self) -> None:

@@ -55,10 +55,10 @@ def holder_of(
         return Member(settings.gateway_name, f"{broker}/{worker}", instance, json.dumps(info))
 
     on_lost = settings.on_budget_lost
-    away = Away(on_lost, lease_ns, monotonic_ns())
     own = f"{settings.gateway_name}/{broker}/{worker}"
     place_lease_ns = settings.place_lease * _MS_NS
-    places = PlaceHolder(store, broker, own, place_lease_ns, on_lost, lambda: away.members, monotonic_ns)
+    away = Away(on_lost, lease_ns, place_lease_ns, monotonic_ns())
+    places = PlaceHolder(store, broker, own, place_lease_ns, on_lost, lambda: away.sharing, monotonic_ns)
     holder = Holder(store, tokens, places, away, member)
     return holder
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tests.features.adaptive.lab import Lab
-from tests.leasing.fleet import MS, Network, finished
+from tests.leasing.fleet import MEMBER_NS, MS, Network, finished
 
 from sluicegate.budgets import Member, MemoryBudgets
 from sluicegate.engine.state import BrokerState
@@ -32,8 +32,9 @@ class Worker(Lab):
         self.network = Network(budgets, name)
         self.backlog_readings = 0
         tokens = LeasedBuckets("events", LEASE_NS)
-        member, away = Member(name, "events/0", name), Away("share", LEASE_NS, clock())
-        places = PlaceHolder(self.network, "events", name, 3_000 * MS, "share", lambda: 0, clock)
+        member = Member(name, "events/0", name)
+        away = Away("share", LEASE_NS, MEMBER_NS, clock())
+        places = PlaceHolder(self.network, "events", name, MEMBER_NS, "share", lambda: 0, clock)
         self.holder = Holder(self.network, tokens, places, away, lambda: member, clock)
         super().__init__(0, settings=settings, clock=clock, broker=BrokerState(tokens))
         self.has_led = False
@@ -76,7 +77,7 @@ class FleetLab:
 
     def __post_init__(self) -> None:
         self.clock = ManualClock()
-        self.budgets = MemoryBudgets(LEASE_NS // 1000, 3_000_000, lambda: self.clock() // 1000)
+        self.budgets = MemoryBudgets(LEASE_NS // 1000, MEMBER_NS // 1000, lambda: self.clock() // 1000)
         self.clock.advance(3600)
         self._started = 0
         for _ in range(self.size):

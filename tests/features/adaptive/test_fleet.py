@@ -203,7 +203,7 @@ def test_while_the_store_is_away_limits_stay_and_nothing_is_learned_of_one_part(
 
 def test_without_the_store_each_spends_its_share_of_the_target() -> None:
     fleet = pressed()
-    fleet.offer(2, w0=500, w1=500)
+    fleet.offer(4, w0=500, w1=500)
     fleet.is_away = True
     for worker in fleet.workers:
         worker.network.failing = "request"
