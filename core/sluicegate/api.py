@@ -31,6 +31,8 @@ from sluicegate.broker import (
     helper,
 )
 from sluicegate.budgets import (
+    NOT_YET,
+    TAKEN,
     BudgetStore,
     BudgetStoreError,
     Grant,
@@ -138,7 +140,9 @@ PROVISIONAL: Final = frozenset(
         "Grant",
         "BudgetStoreError",
         "BudgetStore",
+        "NOT_YET",
         "PASS",
+        "TAKEN",
         "Ask",
         "BaseDriver",
         "BaseFront",
@@ -304,4 +308,6 @@ __all__ = [
     "SameNameError",
     "Standing",
     "Turn",
+    "NOT_YET",
+    "TAKEN",
 ]
