@@ -20,6 +20,7 @@ func publish(arguments []string) error {
 	inFlight := flags.Int("in-flight", 1, "how many at once")
 	connections := flags.Int("connections", 1, "over how many connections")
 	size := flags.Int("payload", 1024, "bytes of payload")
+	rate := flags.Float64("rate", 0, "calls a second of all loops, which then begin at the same times; 0 for as many as are answered")
 	deadline := flags.Duration("deadline", 0, "of each call, so that no two have the same headers; 0 for none")
 	_ = flags.Parse(arguments)
 	senders := make([]*sender, *connections)
@@ -32,11 +33,15 @@ func publish(arguments []string) error {
 		senders[each] = opened
 	}
 	lasts := time.Duration(*seconds * float64(time.Second))
-	warmUp, _, err := burst(senders, *inFlight, lasts/5, *deadline)
+	var period time.Duration
+	if *rate > 0 {
+		period = time.Duration(float64(*inFlight) / *rate * float64(time.Second))
+	}
+	warmUp, _, err := burst(senders, *inFlight, lasts/5, *deadline, period)
 	if err != nil {
 		return err
 	}
-	times, took, err := burst(senders, *inFlight, lasts, *deadline)
+	times, took, err := burst(senders, *inFlight, lasts, *deadline, period)
 	if err != nil {
 		return err
 	}
@@ -74,7 +79,7 @@ func open(target string, size int) (*sender, error) {
 }
 
 // burst returns how long each call took, and all of them together in seconds.
-func burst(senders []*sender, loops int, lasts, deadline time.Duration) ([]time.Duration, float64, error) {
+func burst(senders []*sender, loops int, lasts, deadline, period time.Duration) ([]time.Duration, float64, error) {
 	var group sync.WaitGroup
 	times, failures := make([][]time.Duration, loops), make([]error, loops)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,7 +89,7 @@ func burst(senders []*sender, loops int, lasts, deadline time.Duration) ([]time.
 		group.Add(1)
 		go func(loop int) {
 			defer group.Done()
-			times[loop], failures[loop] = senders[loop%len(senders)].send(ctx, started.Add(lasts), deadline)
+			times[loop], failures[loop] = senders[loop%len(senders)].send(ctx, started, lasts, deadline, period)
 			if failures[loop] != nil {
 				cancel()
 			}
@@ -102,9 +107,10 @@ func burst(senders []*sender, loops int, lasts, deadline time.Duration) ([]time.
 	return all, took, nil
 }
 
-func (by *sender) send(ctx context.Context, until time.Time, deadline time.Duration) ([]time.Duration, error) {
+func (by *sender) send(ctx context.Context, started time.Time, lasts, deadline, period time.Duration) ([]time.Duration, error) {
 	var times []time.Duration
 	var answer []byte
+	until := started.Add(lasts)
 	for sent := time.Now(); sent.Before(until); {
 		limited, cancel := ctx, context.CancelFunc(func() {})
 		if deadline > 0 {
@@ -117,6 +123,10 @@ func (by *sender) send(ctx context.Context, until time.Time, deadline time.Durat
 		}
 		now := time.Now()
 		times, sent = append(times, now.Sub(sent)), now
+		if period > 0 { // the next multiple of it
+			time.Sleep(period - now.Sub(started)%period)
+			sent = time.Now()
+		}
 	}
 	return times, nil
 }
