@@ -37,8 +37,8 @@ async def next_message(reader: asyncio.StreamReader, timeout_s: float) -> dict[s
                 return receiving.result()
         raise TimeoutError
     finally:
-        receiving.cancel()
-        await asyncio.wait((receiving,))  # until it has ended nothing else can read
+        if receiving.cancel():
+            await asyncio.wait((receiving,))  # until it has ended nothing else can read
 
 
 def show_stack_when_asked(line: int) -> None:
