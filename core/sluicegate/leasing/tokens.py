@@ -16,7 +16,11 @@ from sluicegate.engine.wait_queue import WaitQueue
 from sluicegate.leasing.demand import Asked, Side
 
 _BUSY_NS: Final = 50_000_000
-"""Time between two requests of a busy limit."""
+"""Time between two requests of a limit of which less is granted than is wanted."""
+_CALM_NS: Final = 100_000_000
+"""The same where all get what they want, so that no share has to be corrected."""
+_CALM_PARTS: Final = 10
+"""Of a full bucket that are spent at most until then, at the limit's rate."""
 _SHORTEST_NS: Final = 20_000_000
 _LIMITS_AT_ONCE: Final = 20
 """With more limits than these, the time between two calls grows."""
@@ -153,6 +157,7 @@ class LeasedBuckets:
                     each.side.last = None
             else:
                 self._deposit(account, asked, rest, call, now_ns)
+        self._next_ns = min(self._next_ns, call.sent_ns + self._period_ns())
         if self._urgent_ns is None:
             self.answer_ns = self._next_ns + _ANSWER_NS
 
@@ -179,7 +184,11 @@ class LeasedBuckets:
     def _period_ns(self) -> int:
         crowd = max(1.0, len(self._accounts) / _LIMITS_AT_ONCE)
         burst_s = min((each.burst_seconds for each in self._accounts), default=1.0)
-        busy_ns = max(_SHORTEST_NS, min(int(_BUSY_NS * crowd), int(burst_s * SECOND_NS)))
+        is_short = any(each.is_stinted for each in self._accounts)
+        # A small bucket is soon spent, and shows sooner that it is short.
+        calm_ns = 0 if is_short else min(_CALM_NS, int(burst_s * SECOND_NS) // _CALM_PARTS)
+        usual_ns = max(int(_BUSY_NS * crowd), calm_ns)
+        busy_ns = max(_SHORTEST_NS, min(usual_ns, int(burst_s * SECOND_NS)))
         return min(busy_ns, self._lease_ns // 2)
 
     def _asked(self, account: _Account, call: Call, period_ns: int) -> list[Asked]:
