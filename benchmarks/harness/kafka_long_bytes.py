@@ -150,7 +150,13 @@ def described(topics: Iterable[str]) -> bytes:
     return response(bytes(4) + array([broker]) + text("c") + struct.pack(">i", 1) + array(described_topics))
 
 
-def record(value_bytes: int) -> bytes:
-    """A record with a value of so many bytes, and neither key nor headers."""
-    rest = b"\0\0\0\x01" + uvarint(2 * value_bytes) + bytes(value_bytes) + b"\0"
-    return uvarint(2 * len(rest)) + rest
+def record(value_bytes: int, headers: Mapping[str, bytes] | None = None) -> bytes:
+    """A record with a value of so many bytes and without a key."""
+    fields = [part for name, value in (headers or {}).items() for part in (name.encode(), value)]
+    rest = b"\0\0\0\x01" + _varint(value_bytes) + bytes(value_bytes) + _varint(len(fields) // 2)
+    rest += b"".join(_varint(len(each)) + each for each in fields)
+    return _varint(len(rest)) + rest
+
+
+def _varint(number: int) -> bytes:
+    return uvarint(2 * number)

@@ -1,5 +1,6 @@
 """Gateways with one worker and with two, in front of stand-ins that take little CPU."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +37,15 @@ class WorkerArms(Arms[WorkerArm]):
     """The arms in front of one stand-in.
 
     :param system: `kafka`, `pulsar` or `danube`.
+    :param policies: more of the gateways' policies.
     """
 
-    def __init__(self, stack: ExitStack, directory: Path, system: str) -> None:
+    def __init__(
+        self, stack: ExitStack, directory: Path, system: str, policies: Mapping[str, object]
+    ) -> None:
         super().__init__(stack, directory)
         self.system = system
+        self._policies = {**_POLICIES, **policies}
 
     def start(self, name: str) -> WorkerArm:
         """See `Arms`."""
@@ -50,7 +55,7 @@ class WorkerArms(Arms[WorkerArm]):
             return WorkerArm(address, upstream)
         entry = {"workers": WORKERS[name]}
         directory = self.directory / name
-        gate = Gate(self.stack, directory, self.system, [address], {"broker": _POLICIES}, entry).wait()
+        gate = Gate(self.stack, directory, self.system, [address], {"broker": self._policies}, entry).wait()
         return WorkerArm(gate.address, upstream, gate.child)
 
     def _start_upstream(self) -> tuple[int, Child]:

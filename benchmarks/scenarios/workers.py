@@ -1,20 +1,26 @@
-"""Two workers against one: what a message costs, and how many pass, in front of upstreams that do little."""
+"""Two workers against one: what a message costs at the same load, and how many pass at most.
+
+In front of upstreams that do little.
+"""
 
 import json
 import os
 import resource
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.grpc_clients import program
 from benchmarks.harness.names import DIRECT, SLUICEGATE, SLUICEGATE_2_WORKERS
+from benchmarks.harness.pipelined_clients import READ_HEADER
 from benchmarks.harness.processes import run_tool
 from benchmarks.harness.procfs import cpu_seconds
 from benchmarks.harness.scenario import Scenario
-from benchmarks.harness.worker_arms import GRPC, WorkerArms
+from benchmarks.harness.worker_arms import GRPC, WorkerArm, WorkerArms
 from sluicegate.host.children import python_command
 
 _ARMS = (DIRECT, SLUICEGATE, SLUICEGATE_2_WORKERS)
@@ -24,49 +30,112 @@ _PROCESSES = 2
 _CONNECTIONS = 8
 """Of each: a Kafka client's are one worker's, and the names of few may all fall to the same."""
 _PATIENCE_S = 120
+_PACED_PART = 0.4
+"""Of what passes at most through one worker; then the machine has room left in every arm."""
 _US = 1e6
 
 
-def _measure(bench: Bench, name: str, quick: bool, *, system: str, in_flight: int) -> dict[str, float]:
-    """CPU by process and message, and what the machine had left.
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What clients send, and through what."""
+
+    name: str
+    system: str
+    kind: str
+    """Of messages; see `pipelined_clients`."""
+    in_flight: int
+    policies: Mapping[str, object] = field(default_factory=dict)
+    """More of the gateways' policies."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What came of one run of the clients."""
+
+    per_s: float
+    cpu_us: Sequence[float]
+    """For a message: of the clients, of the upstream, of the gateway if there is one."""
+
+    @property
+    def cores(self) -> float:
+        """How many all of them used."""
+        return sum(self.cpu_us) * self.per_s / _US
+
+
+def _measure(bench: Bench, name: str, quick: bool, *, case: _Case) -> dict[str, float]:
+    """How many messages pass at most, then CPU by process and message at the same load for all arms.
+
+    A worker that is busier reads more messages at once, and two programs on one core take the caches from
+    each other: so the cost of a message is comparable only at the same load, with room left. What a gateway
+    takes without messages is told apart, as `idle_percent_of_core`.
 
     Where `cores_used` of the arm with one worker comes near the number of cores, the machine has nothing to
     give to a second one: `room_x` is how many times as many messages it could carry at most.
     """
-    arms = bench.once(
-        f"workers-{system}", lambda: WorkerArms(bench.stack, bench.directory / f"workers-{system}", system)
+    directory, seconds = bench.directory / case.name, 1.0 if quick else 5.0
+    arms = bench.once(case.name, lambda: WorkerArms(bench.stack, directory, case.system, case.policies))
+    pace = bench.once(
+        f"{case.name}-pace", lambda: _PACED_PART * _run(case, arms.arm(SLUICEGATE), seconds, 0).per_s
     )
-    arm, seconds = arms.arm(name), 1.0 if quick else 5.0
-    trees = [arm.upstream, *([arm.proxy] if arm.proxy else [])]
-    before = [cpu_seconds(each.pid) for each in trees]
-    children_s = _children_s()
-    with ThreadPoolExecutor(_PROCESSES) as pool:
-        commands = (_command(system, arm.address, in_flight, seconds, number) for number in range(_PROCESSES))
-        printed = [json.loads(each) for each in pool.map(_run, commands)]
-    used = [sum(each.get("cpu_s", 0.0) for each in printed) or _children_s() - children_s]
-    used += [cpu_seconds(each.pid) - then for each, then in zip(trees, before, strict=True)]
-    sent = sum(each["sent"] for each in printed)
-    per_s = sum(each["messages"] / each["seconds"] for each in printed)
-    of_each = [seconds_ * _US / sent for seconds_ in used]
-    cores = sum(of_each) * per_s / _US
+    arm = arms.arm(name)
+    idle = _idle_cores(arm, seconds)
+    most, paced = _run(case, arm, seconds, 0), _run(case, arm, seconds, pace, idle)
     names = ("clients_cpu_us", "upstream_cpu_us", "gateway_cpu_us")
     return {
-        "messages_per_s": per_s,
-        **dict(zip(names, of_each, strict=False)),
-        "cores_used": cores,
-        "room_x": len(os.sched_getaffinity(0)) / cores,
+        "messages_per_s": most.per_s,
+        "cores_used": most.cores,
+        "room_x": len(os.sched_getaffinity(0)) / most.cores,
+        "paced_per_s": paced.per_s,
+        "paced_cores_used": paced.cores,
+        **dict(zip(names, paced.cpu_us, strict=False)),
+        "idle_percent_of_core": 100 * idle,
     }
 
 
-def _command(system: str, address: str, in_flight: int, seconds: float, number: int) -> Sequence[str | Path]:
-    if system == GRPC:
-        options = {"target": address, "in-flight": in_flight, "connections": 2, "seconds": seconds}
+def _idle_cores(arm: WorkerArm, seconds: float) -> float:
+    if arm.proxy is None:
+        return 0.0
+    before = cpu_seconds(arm.proxy.pid)
+    time.sleep(seconds)
+    return (cpu_seconds(arm.proxy.pid) - before) / seconds
+
+
+def _run(case: _Case, arm: WorkerArm, seconds: float, per_s: float, idle: float = 0.0) -> _Load:
+    """Let the clients send.
+
+    :param per_s: messages a second; 0 for as many as are answered.
+    :param idle: cores that the gateway uses without any; they are not counted.
+    """
+    trees = [arm.upstream, *([arm.proxy] if arm.proxy else [])]
+    before = [cpu_seconds(each.pid) for each in trees]
+    children_s, began_s = _children_s(), time.monotonic()
+    with ThreadPoolExecutor(_PROCESSES) as pool:
+        commands = [_command(case, arm.address, seconds, per_s, number) for number in range(_PROCESSES)]
+        printed = [json.loads(each) for each in pool.map(_printed, commands)]
+    used = [sum(each.get("cpu_s", 0.0) for each in printed) or _children_s() - children_s]
+    used += [cpu_seconds(each.pid) - then for each, then in zip(trees, before, strict=True)]
+    used[-1] -= idle * (time.monotonic() - began_s)
+    sent = sum(each["sent"] for each in printed)
+    passed_per_s = sum(each["messages"] / each["seconds"] for each in printed)
+    return _Load(passed_per_s, [each * _US / sent for each in used])
+
+
+def _command(case: _Case, address: str, seconds: float, per_s: float, number: int) -> Sequence[str | Path]:
+    rate = per_s / _PROCESSES
+    if case.system == GRPC:
+        options = {
+            "target": address,
+            "in-flight": case.in_flight,
+            "connections": 2,
+            "seconds": seconds,
+            "rate": rate,
+        }
         return [program("peer"), "publish", *(f"-{option}={value}" for option, value in options.items())]
-    arguments = (system, address, _CONNECTIONS, in_flight, seconds, f"client-{number}")
+    arguments = (case.kind, address, _CONNECTIONS, case.in_flight, seconds, rate, f"client-{number}")
     return python_command("benchmarks.harness.pipelined_clients", *map(str, arguments))
 
 
-def _run(command: Sequence[str | Path]) -> str:
+def _printed(command: Sequence[str | Path]) -> str:
     return run_tool(command, _PATIENCE_S, {"PYTHONPATH": str(_ROOT)})
 
 
@@ -76,13 +145,23 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _scenario(name: str, what: str, system: str, in_flight: int) -> Scenario:
+def _scenario(what: str, case: _Case) -> Scenario:
     summary = f"two workers against one before a stand-in, {what}"
-    return Scenario(name, summary, _ARMS, partial(_measure, system=system, in_flight=in_flight))
+    return Scenario(case.name, summary, _ARMS, partial(_measure, case=case))
 
 
 SCENARIOS = (
-    _scenario("workers-kafka", "Produce requests of one record, 5 on their way of each client", "kafka", 5),
-    _scenario("workers-pulsar", "messages of 100 B, 1,000 on their way of each client", "pulsar", 1_000),
-    _scenario("workers-grpc", "calls of 1 KiB, 64 on their way of each client", GRPC, 64),
+    _scenario(
+        "Produce requests of one record, 5 on their way of each client",
+        _Case("workers-kafka", "kafka", "kafka", 5),
+    ),
+    _scenario(
+        "messages of 100 B, 1,000 on their way of each client",
+        _Case("workers-pulsar", "pulsar", "pulsar", 1_000),
+    ),
+    _scenario("calls of 1 KiB, 64 on their way of each client", _Case("workers-grpc", GRPC, "", 64)),
+    _scenario(
+        "Produce requests whose records the gateway reads",
+        _Case("workers-reading", "kafka", "kafka-gzip", 2, {"required_headers": READ_HEADER}),
+    ),
 )
