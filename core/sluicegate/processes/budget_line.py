@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import signature
 from itertools import count
+from types import GenericAlias
 from typing import Any, Final, Protocol, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter
@@ -49,7 +50,8 @@ def _types(method: Callable[..., Awaitable[Any]]) -> tuple[list[TypeAdapter[Any]
 
 def _adapter(hint: Any) -> TypeAdapter[Any]:
     # A sequence of any kind is validated by Python code, which takes several times as long as a list.
-    return TypeAdapter(list[get_args(hint)[0]] if get_origin(hint) is Sequence else hint)
+    listed: Any = GenericAlias(list, get_args(hint))
+    return TypeAdapter(listed if get_origin(hint) is Sequence else hint)
 
 
 _METHODS: Final = {
