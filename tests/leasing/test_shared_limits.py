@@ -80,6 +80,23 @@ def test_a_busy_limit_that_is_wanted_by_all_is_used_whole() -> None:
     assert worst_window(fleet.admitted, 1000) <= 1000
 
 
+@pytest.mark.parametrize(("messages_a_ms", "calls_a_second"), [(1, 10), (20, 20)])
+def test_a_limit_is_leased_seldomer_while_it_holds_nobody_back(
+    messages_a_ms: int, calls_a_second: int
+) -> None:
+    fleet = Fleet({"max_publish_rate": "10000/s"})
+    gateway = fleet.members[0]
+
+    def offer() -> None:
+        if len(gateway.held) < 100:
+            fleet.offer(gateway, messages_a_ms)
+
+    fleet.pass_time(2_000 * MS, each_step=offer)
+    before = gateway.network.calls
+    fleet.pass_time(1_000 * MS, each_step=offer)
+    assert abs(gateway.network.calls - before - calls_a_second) <= 2
+
+
 def test_a_hundred_busy_limits_cost_ten_calls_a_second() -> None:
     fleet = Fleet(RATE)
     gateway = fleet.members[0]
