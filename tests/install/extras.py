@@ -96,7 +96,10 @@ def test_a_budget_store_is_used_or_refused_with_the_remedy(fresh: Fresh) -> None
         (fresh.directory / "budgets.yaml").write_text(
             f"{_FILE.format(system='kafka')}budgets: redis://127.0.0.1:1\n"
         )
-        for command in (("check", "budgets.yaml"), ("budgets", "status", "-c", "budgets.yaml")):
+        commands: list[tuple[str, ...]] = [("check", "budgets.yaml")]
+        if "kafka" in served(fresh):
+            commands.append(("budgets", "status", "-c", "budgets.yaml"))
+        for command in commands:
             done = fresh.sluicegate(*command)
             assert done.returncode == 1
             assert "pip install 'sluicegate[budgets]'" in done.stdout
