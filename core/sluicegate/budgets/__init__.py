@@ -3,6 +3,7 @@
 from sluicegate.budgets.budget_store import (
     MOST_TOLD,
     NOT_YET,
+    OFF_PATH_S,
     TAKEN,
     BudgetStore,
     BudgetStoreError,
@@ -21,6 +22,7 @@ from sluicegate.budgets.in_memory import MemoryBudgets, MemoryBudgetStore
 __all__ = [
     "MOST_TOLD",
     "NOT_YET",
+    "OFF_PATH_S",
     "TAKEN",
     "BudgetStore",
     "BudgetStoreError",

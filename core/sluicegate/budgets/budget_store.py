@@ -180,7 +180,7 @@ class BudgetStore(Protocol):
         """All members of the fleet, in order of their names."""
 
     async def attend(self, task: str, report: str, lease: float) -> Turn:
-        """Tell what this holder sees for a task, and lead the task if nobody does.
+        """Report what this holder sees for a task, and take the lead if no other holder has it.
 
         :param task: its name, unique in the fleet.
         :param report: what it tells; empty for nothing.
@@ -209,6 +209,8 @@ TAKEN: Final = -1
 """What `BudgetStore.hold` gives for a place that is held now."""
 NOT_YET: Final = -2
 """What it gives for one to ask for again: the store has begun within a lease, and may not know all places."""
+OFF_PATH_S: Final = 1.0
+"""How long a call about a task may take, in seconds, as no message waits for it."""
 MOST_TOLD: Final = 256 * 1024
 """Largest text that is told of a task, or found by it, in bytes of UTF-8."""
 

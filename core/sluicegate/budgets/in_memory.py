@@ -75,7 +75,7 @@ class MemoryBudgets:
         return self._fleet.all(self._now_us())
 
     def attend(self, holder: str, task: str, report: str, lease: float) -> Turn:
-        """Tell what a holder sees for a task, and lead it; see `BudgetStore.attend`."""
+        """Report what a holder sees for a task, and take its lead if it is free; see `BudgetStore.attend`."""
         check_size(task, report)
         return self._tasks.setdefault(task, LedTask()).attend(
             holder, report, round(lease * 1e6), self._now_us()
@@ -156,7 +156,7 @@ class MemoryBudgetStore:
         return self._budgets.members()
 
     async def attend(self, task: str, report: str, lease: float) -> Turn:
-        """Tell what this holder sees for a task, and lead the task if nobody does."""
+        """Report what this holder sees for a task, and take the lead if no other holder has it."""
         return self._budgets.attend(self._holder, task, report, lease)
 
     async def publish(self, task: str, findings: str) -> bool:

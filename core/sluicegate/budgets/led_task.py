@@ -10,7 +10,7 @@ class LedTask:
     """How one task stands."""
 
     leader: str = ""
-    """Who led it last; empty if nobody has."""
+    """The holder that led it last; empty if none has."""
     end_us: int = 0
     """When its lease of the task ends."""
     findings: str = ""
@@ -20,7 +20,7 @@ class LedTask:
     """What each holder tells, and until when."""
 
     def attend(self, holder: str, report: str, lease_us: int, now_us: int) -> Turn:
-        """Tell something, and lead the task if nobody does; see `BudgetStore.attend`."""
+        """Report something, and take the lead if no other holder has it; see `BudgetStore.attend`."""
         for name in [name for name, (_, end_us) in self.reports.items() if end_us <= now_us]:
             del self.reports[name]
         self.reports.pop(holder, None)

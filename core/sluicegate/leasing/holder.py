@@ -85,7 +85,7 @@ class Holder:
         await self._store.close()
 
     async def attend(self, task: str, report: str, lease: float) -> Turn:
-        """Tell what this process sees for a task, and lead it if nobody does; see `BudgetStore.attend`.
+        """Report what this process sees for a task, and lead it if no other does; see `BudgetStore.attend`.
 
         :raises BudgetStoreError: if the store does not answer, or this holder is closed.
         """

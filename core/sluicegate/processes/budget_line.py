@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter
 
 from sluicegate.budgets import (
+    OFF_PATH_S,
     BudgetStore,
     BudgetStoreError,
     Grant,
@@ -31,8 +32,6 @@ KIND: Final = "budget"
 """Of messages in both directions."""
 OF_WORKERS: Final = Budgets(url="supervisor:", timeout=50)
 """What holds for limits that the supervisor keeps; no message waits for it, so it may take its time."""
-_OFF_PATH_S: Final = 1.0
-"""How long a call about a task may take, for which nobody waits."""
 
 
 class Send(Protocol):
@@ -165,15 +164,15 @@ class LineBudgetStore:
         return members
 
     async def attend(self, task: str, report: str, lease: float) -> Turn:
-        """Tell what this holder sees for a task, and lead the task if nobody does."""
+        """Report what this holder sees for a task, and take the lead if no other holder has it."""
         check_size(task, report)
-        turn: Turn = await self._call("attend", task, report, lease, timeout_s=_OFF_PATH_S)
+        turn: Turn = await self._call("attend", task, report, lease, timeout_s=OFF_PATH_S)
         return turn
 
     async def publish(self, task: str, findings: str) -> bool:
         """Say what came of a task."""
         check_size(task, findings)
-        is_kept: bool = await self._call("publish", task, findings, timeout_s=_OFF_PATH_S)
+        is_kept: bool = await self._call("publish", task, findings, timeout_s=OFF_PATH_S)
         return is_kept
 
     async def standings(self) -> Sequence[Standing]:

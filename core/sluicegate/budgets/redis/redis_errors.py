@@ -1,4 +1,4 @@
-"""What errors of a Redis mean for whoever operates a gateway, and what to do."""
+"""Explains errors of a Redis to operators, with the remedy."""
 
 from typing import Final
 

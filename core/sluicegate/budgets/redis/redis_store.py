@@ -13,6 +13,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.exceptions import NoScriptError
 
 from sluicegate.budgets.budget_store import (
+    OFF_PATH_S,
     BudgetStoreError,
     Grant,
     Member,
@@ -33,8 +34,6 @@ _LATE_S: Final = 1.0
 """How long the answer of a call that has failed is awaited, before its connection is given up."""
 _PATIENT_S: Final = 10.0
 """How long a call for people may take."""
-_OFF_PATH_S: Final = 1.0
-"""How long a call may take for which neither people nor messages wait."""
 
 
 class RedisBudgetStore:
@@ -147,10 +146,10 @@ class RedisBudgetStore:
         return [_member(name, value) for name, value in sorted(zip(texts[::2], texts[1::2], strict=True))]
 
     async def attend(self, task: str, report: str, lease: float) -> Turn:
-        """Tell what this holder sees for a task, and lead the task if nobody does."""
+        """Report what this holder sees for a task, and take the lead if no other holder has it."""
         check_size(task, report)
         self._attended.add(task)
-        async with self._answering(_OFF_PATH_S):
+        async with self._answering(OFF_PATH_S):
             await self.begin()
             about = self._holder, round(lease * 1e6), report
             [answer] = await self._called(("attend", self._task_keys(task), about))
@@ -163,7 +162,7 @@ class RedisBudgetStore:
     async def publish(self, task: str, findings: str) -> bool:
         """Say what came of a task."""
         check_size(task, findings)
-        async with self._answering(_OFF_PATH_S):
+        async with self._answering(OFF_PATH_S):
             keys = self._task_keys(task)
             [is_kept] = await self._called(("publish", keys[:1], (self._holder, findings)))
         return bool(is_kept)
@@ -287,7 +286,7 @@ class RedisBudgetStore:
 
 
 def _forget(call: asyncio.Future[Any]) -> None:
-    """Take note of what came of a call, so that nobody complains."""
+    """Retrieve a call's exception, so that asyncio does not log it."""
     if not call.cancelled():
         call.exception()
 
