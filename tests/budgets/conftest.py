@@ -83,7 +83,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """A cluster of one server."""
     need(why_no_redis())
-    with RedisServer(tmp_path_factory.mktemp("cluster"), ["--cluster-enabled", "yes"]) as server:
+    with RedisServer(tmp_path_factory.mktemp("cluster"), is_cluster=True) as server:
         server.ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
         until(lambda: b"cluster_state:ok" in server.ask("CLUSTER", "INFO"))
         yield server

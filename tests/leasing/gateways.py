@@ -35,6 +35,10 @@ class FragileStore(MemoryBudgetStore):
         await super().release(places)
         self._fail(self.loses_answers)
 
+    async def taken(self, limits: Sequence[str]) -> Sequence[int]:
+        self._fail(self.is_away)
+        return await super().taken(limits)
+
     async def reserve(self, requests: Sequence[Request]) -> Sequence[Grant]:
         raise NotImplementedError
 

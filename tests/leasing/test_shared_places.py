@@ -244,6 +244,32 @@ async def test_without_the_store_new_ones_are_admitted_as_configured(on_lost: st
     assert answers == ["in"] * admitted + ["out"] * (10 - admitted)
 
 
+@pytest.mark.parametrize(("there", "admitted"), [((8, 2), 0), ((7, 1), 2), ((2, 3), 4), ((0, 0), 10)])
+async def test_without_the_store_all_together_stay_at_the_limit(
+    there: tuple[int, int], admitted: int
+) -> None:
+    fleet = Fleet({PRODUCERS: 10})
+    for name, count in zip(("one", "two"), there, strict=True):
+        gateway = fleet.add(name)
+        for number in range(count):
+            assert await gateway.attach(producer(f"{name} {number}")) == "in"
+    await fleet.wait(LEASE_NS)
+    for gateway in fleet.gateways:
+        gateway.store.is_away = True
+    held = [(each, producer(f"{each.name} more")) for each in fleet.gateways]
+    for _ in range(40):  # their doors hold them
+        for gateway, op in held:
+            gateway.decide(op)
+        await fleet.wait(100 * MS)
+    for gateway, op in held:
+        gateway.gate.detach(op)
+    new = [(each, producer(f"{each.name} new {number}")) for each in fleet.gateways for number in range(10)]
+    answers = [gateway.decide(op) for gateway, op in new]
+
+    assert answers.count("in") == admitted
+    assert sum(there) + admitted <= 10
+
+
 async def test_the_store_decides_again_with_its_first_answer() -> None:
     fleet = Fleet({PRODUCERS: 1}, "open")
     one, two = fleet.add("one"), fleet.add("two")

@@ -165,6 +165,9 @@ class BudgetStore(Protocol):
     async def release(self, places: Sequence[Place]) -> None:
         """Free places, but not those that another holder has as well."""
 
+    async def taken(self, limits: Sequence[str]) -> Sequence[int]:
+        """How many places of each limit are taken, in the order in which the limits are named."""
+
     async def join(self, member: Member) -> int:
         """Become a member of the fleet, or stay one; without another call this ends when a place would.
 

@@ -59,6 +59,11 @@ class MemoryBudgets:
         for each in places:
             self._of(each.limit).release(holder, each.identity)
 
+    def taken(self, limits: Sequence[str]) -> list[int]:
+        """How many places are taken; see `BudgetStore.taken`."""
+        now_us = self._now_us()
+        return [self._of(each).taken(now_us) for each in limits]
+
     def join(self, member: Member, again: bool) -> int:
         """Become a member, or stay one; see `BudgetStore.join`.
 
@@ -138,6 +143,10 @@ class MemoryBudgetStore:
     async def release(self, places: Sequence[Place]) -> None:
         """Free places."""
         self._budgets.release(self._holder, places)
+
+    async def taken(self, limits: Sequence[str]) -> Sequence[int]:
+        """How many places of each limit are taken."""
+        return self._budgets.taken(limits)
 
     async def join(self, member: Member) -> int:
         """Become a member, or stay one."""

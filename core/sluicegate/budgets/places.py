@@ -36,6 +36,11 @@ class Places:
         self._ends.setdefault(place.identity, {})[holder] = end_us
         return TAKEN
 
+    def taken(self, now_us: int) -> int:
+        """How many are taken; see `BudgetStore.taken`."""
+        self._drop_ended(now_us)
+        return len(self._ends)
+
     def release(self, holder: str, identity: str) -> None:
         """Free a place unless another holder has it as well."""
         ends = self._ends.get(identity, {})

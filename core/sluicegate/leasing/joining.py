@@ -84,6 +84,10 @@ class UnusableStore:
         """Fail."""
         self._fail()
 
+    async def taken(self, limits: "Sequence[str]") -> "Sequence[int]":
+        """Fail."""
+        self._fail()
+
     async def join(self, member: Member) -> int:
         """Fail."""
         self._fail()

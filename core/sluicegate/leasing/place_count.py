@@ -40,6 +40,8 @@ class PlaceCount:
     """When identities that were not seen attached yet asked last; they have places."""
     said: int = 0
     """How many places there are, as the store was told last."""
+    standing: tuple[int, int] | None = None
+    """How many had a place here and how many were free, as the store told last; None if it never did."""
     has_changed: bool = True
     """Whether something may have attached or left without this being told."""
 
@@ -126,6 +128,20 @@ class PlaceCount:
         return Place(self.name, identity, self.limit.most, known=True)
 
     # -- what it has answered --------------------------------------------------------------------------
+
+    def counted(self, taken: int) -> None:
+        """The store has told how many places are taken."""
+        self.standing = len(self.held), max(0, self.limit.most - taken)
+
+    def share(self, holders: int) -> int:
+        """How many may have a place here without the store: with what each has, no more than there are.
+
+        :param holders: how many share what is free.
+        """
+        if self.standing is None:
+            return self.limit.most // holders
+        had, free = self.standing
+        return min(self.limit.most, had + free // holders)
 
     def answered(self, place: Place, others: int, end_ns: int) -> None:
         """The store has answered.

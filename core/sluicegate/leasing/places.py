@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from sluicegate.budgets import BudgetStore, BudgetStoreError, Place
 from sluicegate.config.budgets_section import OnBudgetLost
@@ -23,13 +24,14 @@ class PlaceHolder:
     places, of any limits, are asked for in one call.
 
     A store that does not answer is asked again. After the time of one lease new attachments are judged
-    without it; those that are there stay, and take their places once it is back.
+    without it; those that are there stay, and take their places once it is back. What each process admits
+    then is part of what was free, as it heard last, so all together stay at the limit.
 
     :param store: shared by all holders.
     :param broker: names its limits in the store.
     :param own: names this process among all holders, also after its next start.
     :param lease_ns: how long places are held without being renewed.
-    :param on_lost: what happens to new attachments without the store: `share` admits them up to the limit
+    :param on_lost: what happens to new attachments without the store: `share` admits as many as were free,
         divided by the number of holders, `open` all, `pause` none.
     :param holders: how many shared the store when that was last known; 0 if it never was.
     :param clock: gives monotonic time in ns, the same as that of operations.
@@ -74,7 +76,7 @@ class PlaceHolder:
         answer = count.ask(identity, now_ns)
         if answer < TAKEN:
             if self.is_lost(now_ns):
-                return self._judge(limit)
+                return self._judge(count)
             self._woken.set()
         return answer
 
@@ -98,12 +100,12 @@ class PlaceHolder:
         count.limit = limit
         return count
 
-    def _judge(self, limit: SharedLimit) -> int:
+    def _judge(self, count: PlaceCount) -> int:
         """Decide without the store."""
         if self._on_lost == "open":
             return TAKEN
-        holders = self._holders()
-        share = limit.most // holders if self._on_lost == "share" and holders else 0
+        limit, holders = count.limit, self._holders()
+        share = count.share(holders) if self._on_lost == "share" and holders else 0
         return TAKEN if sum(1 for _ in limit.present()) < share else limit.most
 
     # -- the store ------------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ class PlaceHolder:
         """Ask for what is wanted, renew what is due and free what has been left."""
         self._woken.clear()
         now_ns = self._clock()
-        counts = {each.name: each for of_topic in self._counts.values() for each in of_topic.values()}
+        counts = {each.name: each for each in self._all()}
         is_due = now_ns >= self._renew_ns
         looks = is_due or now_ns >= self._look_ns or any(each.is_waiting for each in counts.values())
         changed = [each for each in counts.values() if is_due or (looks and each.has_changed)]
@@ -141,6 +143,8 @@ class PlaceHolder:
         if is_due:
             self._renew_ns = now_ns + self._lease_ns // 3
             self._drop_unused()
+            if self._on_lost == "share":
+                await self._learn_shares()
 
     async def _settle(
         self, counts: dict[str, PlaceCount], changed: Sequence[PlaceCount], *, is_due: bool, now_ns: int
@@ -161,6 +165,17 @@ class PlaceHolder:
         freed = [place for each in changed for place in each.freeing(gone[each.name])]
         if freed:
             await self._store.release(freed)
+
+    def _all(self) -> list[PlaceCount]:
+        return [each for of_topic in self._counts.values() for each in of_topic.values()]
+
+    async def _learn_shares(self) -> None:
+        """Learn how many places are free, for the time when the store does not answer."""
+        if used := self._all():
+            with suppress(BudgetStoreError):  # the next call will tell
+                answers = await self._store.taken([each.name for each in used])
+                for each, taken in zip(used, answers, strict=True):
+                    each.counted(taken)
 
     async def _hold(self, counts: dict[str, PlaceCount], places: Sequence[Place], now_ns: int) -> None:
         if not places:

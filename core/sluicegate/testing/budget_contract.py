@@ -255,6 +255,19 @@ class BudgetStoreContract(LedTaskContract):
         await one.release(places[:1])
         assert await other.hold([places[2]]) == [TAKEN]
 
+    async def test_it_tells_how_many_places_are_taken(self, budgets: BudgetsUnderTest) -> None:
+        budgets.turn(PLACE_LEASE_S)
+        one, other = await budgets.open("a"), await budgets.open("b")
+        assert await one.taken(["producers"]) == [0]
+        both = Place("producers", "both", 3)
+        await one.hold([both, Place("producers", "p", 3), Place("others", "p", 3)])
+        await other.hold([both])
+        assert await other.taken(["others", "producers", "none"]) == [1, 2, 0]
+        budgets.turn(PLACE_LEASE_S / 2)
+        await other.hold([both])
+        budgets.turn(PLACE_LEASE_S / 2 + 0.1)
+        assert await one.taken(["producers", "others"]) == [1, 0]
+
     async def test_a_place_ends_unless_it_is_renewed(self, budgets: BudgetsUnderTest) -> None:
         budgets.turn(PLACE_LEASE_S)
         one, other = await budgets.open("a"), await budgets.open("b")

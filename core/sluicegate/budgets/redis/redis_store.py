@@ -114,6 +114,11 @@ class RedisBudgetStore:
         async with self._answering():
             await self._called(*calls)
 
+    async def taken(self, limits: Sequence[str]) -> Sequence[int]:
+        """How many places of each limit are taken."""
+        async with self._answering():
+            return await self._called(*(("taken", self._place_keys(each)[:2], ()) for each in limits))
+
     async def join(self, member: Member) -> int:
         """Become a member, or stay one."""
         again, self._member = self._member is not None, member

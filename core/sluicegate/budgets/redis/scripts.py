@@ -29,6 +29,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
         "reserve",
         "hold",
         "release",
+        "taken",
         "join",
         "leave",
         "members",
