@@ -86,6 +86,7 @@ class Fleet:
     on_lost: OnBudgetLost = "share"
     factors: Mapping[str, float] = field(default_factory=dict)
     """What factors leave of all publish rates, by name."""
+    lease_ns: int = LEASE_NS
     now_ns: int = 1_000_000_000_000
     admitted: list[tuple[int, int]] = field(default_factory=list)
     """Times and messages of what passed anywhere."""
@@ -95,7 +96,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         """Start all of them; the store began long ago."""
-        self.budgets = MemoryBudgets(LEASE_NS // 1000, MEMBER_NS // 1000, lambda: self.now_ns // 1000)
+        self.budgets = MemoryBudgets(self.lease_ns // 1000, MEMBER_NS // 1000, lambda: self.now_ns // 1000)
         self.now_ns += 3_600_000_000_000
         for _ in range(self.gateways):
             self.start()
@@ -104,8 +105,8 @@ class Fleet:
         """Start one more."""
         name = f"gateway {len(self.members)}"
         network = Network(self.budgets, name)
-        tokens = LeasedBuckets("broker", LEASE_NS)
-        away = Away(self.on_lost, LEASE_NS, MEMBER_NS, self.now_ns)
+        tokens = LeasedBuckets("broker", self.lease_ns)
+        away = Away(self.on_lost, self.lease_ns, MEMBER_NS, self.now_ns)
         member = Member(name, "broker/0", name)
         places = PlaceHolder(network, "broker", name, MEMBER_NS, "share", lambda: 0, lambda: self.now_ns)
         holder = Holder(network, tokens, places, away, lambda: member, lambda: self.now_ns)

@@ -97,6 +97,41 @@ def test_a_limit_is_leased_seldomer_while_it_holds_nobody_back(
     assert abs(gateway.network.calls - before - calls_a_second) <= 2
 
 
+@pytest.mark.parametrize("gateways", [1, 2, 4])
+def test_a_limit_that_is_far_from_reached_is_leased_least_often(gateways: int) -> None:
+    fleet = Fleet({"max_publish_rate": "10000/s"}, gateways=gateways, lease_ns=400 * MS)
+
+    def offer() -> None:
+        if fleet.now_ns % (10 * MS) == 0:
+            for who in fleet.members:
+                fleet.offer(who)
+
+    fleet.pass_time(2_000 * MS, each_step=offer)
+    before = [each.network.calls for each in fleet.members]
+    fleet.pass_time(2_000 * MS, each_step=offer)
+    for each, then in zip(fleet.members, before, strict=True):
+        assert 9 <= each.network.calls - then <= 11
+
+
+@pytest.mark.parametrize("gateways", [1, 2, 4])
+def test_a_rise_from_next_to_nothing_to_the_limit_refuses_nobody(gateways: int) -> None:
+    fleet = Fleet(
+        {"max_publish_rate": "10000/s", "on_limit.max_publish_rate": "reject"},
+        gateways=gateways,
+        lease_ns=400 * MS,
+    )
+    messages = 1
+
+    def offer() -> None:
+        fleet.offer(fleet.members[0], messages)
+
+    fleet.pass_time(2_000 * MS, each_step=offer)
+    before, messages = len(fleet.decisions), 9
+    fleet.pass_time(1_000 * MS, each_step=offer)
+    refused = [each for each in fleet.decisions[before:] if each.action is not Action.DELAY]
+    assert not refused
+
+
 def test_a_hundred_busy_limits_cost_ten_calls_a_second() -> None:
     fleet = Fleet(RATE)
     gateway = fleet.members[0]

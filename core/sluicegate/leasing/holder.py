@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from time import monotonic_ns
 from typing import Any, TypeVar
 
@@ -183,10 +184,9 @@ class Holder:
             self._woken.clear()
             due_ns = min(self._join_ns, self.tokens.due_ns or self._join_ns)
             wait_s = max(0.0, (due_ns - self._now_ns()) / SECOND_NS)
-            try:
-                await asyncio.wait_for(self._woken.wait(), wait_s)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._woken.wait()
 
     def standing(self) -> dict[str, Any]:
         """What `explain` tells of it, as JSON: it changes seldom."""

@@ -21,6 +21,9 @@ _CALM_NS: Final = 100_000_000
 """The same where all get what they want, so that no share has to be corrected."""
 _CALM_PARTS: Final = 10
 """Of a full bucket that are spent at most until then, at the limit's rate."""
+_QUIET_NS: Final = 200_000_000
+"""The same where all holders together want at most one of so many parts of a full bucket until then."""
+_QUIET_PARTS: Final = 40
 _SHORTEST_NS: Final = 20_000_000
 _LIMITS_AT_ONCE: Final = 20
 """With more limits than these, the time between two calls grows."""
@@ -38,6 +41,8 @@ class _Account:
     sides: tuple[Side, Side] = field(default_factory=lambda: (Side(by_bytes=False), Side(by_bytes=True)))
     asked_ns: int = 0
     is_urgent: bool = True
+    is_quiet: bool = False
+    """Whether all holders want next to nothing of it."""
     alone_ns: int = 0
     """Until when it got its share without the store; 0 if it does not."""
 
@@ -184,12 +189,18 @@ class LeasedBuckets:
     def _period_ns(self) -> int:
         crowd = max(1.0, len(self._accounts) / _LIMITS_AT_ONCE)
         burst_s = min((each.burst_seconds for each in self._accounts), default=1.0)
-        is_short = any(each.is_stinted for each in self._accounts)
-        # A small bucket is soon spent, and shows sooner that it is short.
-        calm_ns = 0 if is_short else min(_CALM_NS, int(burst_s * SECOND_NS) // _CALM_PARTS)
-        usual_ns = max(int(_BUSY_NS * crowd), calm_ns)
+        usual_ns = max(int(_BUSY_NS * crowd), self._calm_ns(burst_s))
         busy_ns = max(_SHORTEST_NS, min(usual_ns, int(burst_s * SECOND_NS)))
         return min(busy_ns, self._lease_ns // 2)
+
+    def _calm_ns(self, burst_s: float) -> int:
+        """How long nothing needs to be asked; 0 if some limit is short."""
+        if any(each.is_stinted for each in self._accounts):
+            return 0
+        if all(each.is_quiet for each in self._accounts.values()):
+            return _QUIET_NS
+        # A small bucket is soon spent, and shows sooner that it is short.
+        return min(_CALM_NS, int(burst_s * SECOND_NS) // _CALM_PARTS)
 
     def _asked(self, account: _Account, call: Call, period_ns: int) -> list[Asked]:
         """The requests of one bucket, from which what they give back is taken."""
@@ -228,7 +239,7 @@ class LeasedBuckets:
     ) -> None:
         bucket = account.bucket
         bucket.message_balance, bucket.byte_balance = bucket.balance(now_ns)
-        is_stinted = False
+        is_stinted, is_quiet = False, True
         for each, grant in zip(asked, grants, strict=False):
             request, side = each.request, each.side
             have = bucket.byte_balance if side.by_bytes else bucket.message_balance
@@ -238,12 +249,14 @@ class LeasedBuckets:
             side.last = grant
             side.gain(grant.tokens - request.kept, call.sent_ns)
             is_stinted = is_stinted or grant.tokens < request.want * (1 - _ALMOST)
+            most = request.limit.burst / _QUIET_PARTS * SECOND_NS / _QUIET_NS
+            is_quiet = is_quiet and grant.demand <= most
             lately = min(grant.tokens, request.want) / request.seconds
             if side.by_bytes:
                 bucket.bytes_per_s_lately = lately
             else:
                 bucket.messages_per_s_lately = lately
-        bucket.is_stinted = is_stinted
+        bucket.is_stinted, account.is_quiet = is_stinted, is_quiet
         bucket.ends_ns = call.sent_ns + self._lease_ns
         bucket.granted_ns = now_ns
         bucket.away_told_ns = call.away_ns

@@ -30,8 +30,11 @@ from sluicegate.config.models import Budgets
 
 KIND: Final = "budget"
 """Of messages in both directions."""
-OF_WORKERS: Final = Budgets(url="supervisor:", timeout=50)
-"""What holds for limits that the supervisor keeps; no message waits for it, so it may take its time."""
+OF_WORKERS: Final = Budgets(url="supervisor:", timeout=50, lease=400)
+"""What holds for limits that the supervisor keeps; no message waits for it, so it may take its time.
+
+Nearly all of what a call costs is that it wakes two processes, so leases are longer than a network's."""
+_GONE: Final = "the supervisor of this worker is gone"
 
 
 class Send(Protocol):
@@ -59,6 +62,7 @@ _METHODS: Final = {
         BudgetStore.reserve,
         BudgetStore.hold,
         BudgetStore.release,
+        BudgetStore.taken,
         BudgetStore.join,
         BudgetStore.leave,
         BudgetStore.members,
@@ -130,7 +134,8 @@ class LineBudgetStore:
         """There is no supervisor any more: every call fails at once."""
         self._is_lost = True
         for asked in self._asked.values():
-            asked.cancel()
+            if not asked.done():
+                asked.set_exception(BudgetStoreError(_GONE))
 
     async def reserve(self, requests: Sequence[Request]) -> Sequence[Grant]:
         """Lease tokens."""
@@ -145,6 +150,11 @@ class LineBudgetStore:
     async def release(self, places: Sequence[Place]) -> None:
         """Free places."""
         await self._call("release", places)
+
+    async def taken(self, limits: Sequence[str]) -> Sequence[int]:
+        """How many places of each limit are taken."""
+        taken: Sequence[int] = await self._call("taken", limits)
+        return taken
 
     async def join(self, member: Member) -> int:
         """Become a member, or stay one."""
@@ -187,19 +197,17 @@ class LineBudgetStore:
     async def _call(self, call: str, *given: object, timeout_s: float = 0) -> Any:
         timeout_s = max(timeout_s, self._timeout_s)
         if self._is_lost:
-            raise BudgetStoreError("the supervisor of this worker is gone")
+            raise BudgetStoreError(_GONE)
         number = next(self._numbers)
         asked = self._asked[number] = asyncio.get_running_loop().create_future()
         self._send(KIND, number=number, call=call, given=given)
         try:
-            _, is_late = await asyncio.wait((asked,), timeout=timeout_s)
+            async with asyncio.timeout(timeout_s):
+                message = await asked
+        except TimeoutError:
+            raise BudgetStoreError(f"the supervisor did not answer within {timeout_s * 1000:g} ms") from None
         finally:
             del self._asked[number]
-        if is_late:
-            raise BudgetStoreError(f"the supervisor did not answer within {timeout_s * 1000:g} ms")
-        if asked.cancelled():
-            raise BudgetStoreError("the supervisor of this worker is gone")
-        message = asked.result()
         if (error := message.get("error")) is not None:
             raise (_SameNameThereError if message["same_name"] else BudgetStoreError)(error)
         return _METHODS[call][1].validate_python(message["answer"])

@@ -29,16 +29,25 @@ async def next_message(reader: asyncio.StreamReader, timeout_s: float) -> dict[s
     :raises TimeoutError: if nothing came in that time.
     :raises BrokenMessageError: if it is not a message.
     """
-    receiving = asyncio.ensure_future(messages.receive(reader))
+    loop, looks = asyncio.get_running_loop(), 0
+    timer: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal looks, timer
+        looks += 1
+        if looks == LOOKS:
+            silence.reschedule(loop.time())
+        else:
+            timer = loop.call_later(timeout_s / LOOKS, look)
+
+    if timeout_s:
+        timer = loop.call_later(timeout_s / LOOKS, look)
     try:
-        for _ in range(LOOKS):
-            await asyncio.wait((receiving,), timeout=timeout_s / LOOKS or None)
-            if receiving.done():
-                return receiving.result()
-        raise TimeoutError
+        async with asyncio.timeout(None) as silence:
+            return await messages.receive(reader)
     finally:
-        if receiving.cancel():
-            await asyncio.wait((receiving,))  # until it has ended nothing else can read
+        if timer is not None:
+            timer.cancel()
 
 
 def show_stack_when_asked(line: int) -> None:
