@@ -93,6 +93,8 @@ class Connections:
         """The next sweep, if it must come before the regular one."""
         self._tasks = BackgroundTasks("client connections")
         self._arriving = 0
+        self._cut_off: list[ClientSide] = []
+        """Clients whose beginning was cancelled."""
         self._line_limiter = LineLimiter()
         self._last_good: dict[str, int] = {}
 
@@ -159,6 +161,9 @@ class Connections:
             self.count(ConnectionEvent.HANDSHAKE_FAILED)
             self.say(logging.INFO, "handshake", f"client did not connect: {error}", client=side.peer)
             return
+        except asyncio.CancelledError:
+            self._cut_off.append(side)
+            raise
         finally:
             self._arriving -= 1
         if not listener.upstream:
@@ -386,6 +391,8 @@ class Connections:
         await self._tasks.cancel()
         await self.prober.stop()
         await asyncio.sleep(0)  # a client whose task was cancelled still gets its transport
+        for client in self._cut_off:
+            client.cut_off()
         for client in tuple(self._live):
             client.abort()
         self.pipes.close()

@@ -514,6 +514,22 @@ async def test_drain_waits_for_a_pending_answer_of_the_broker(monkeypatch: pytes
 
 
 @on_uvloop
+async def test_clients_that_arrive_as_all_are_closed_are_closed_too() -> None:
+    for turns in range(12):  # of the loop, since it was accepted
+        async with upstream() as port, lab(port) as it:
+            client = socket.create_connection(it.acceptor.address)
+            for _ in range(100):
+                if len(it.connections):
+                    break
+                await asyncio.sleep(0)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await it.connections.abort()
+            assert len(it.connections) == 0
+            client.close()
+
+
+@on_uvloop
 async def test_drain_ends_at_its_deadline() -> None:
     async with upstream() as port, lab(port) as it:
         reader, writer = await it.connect()

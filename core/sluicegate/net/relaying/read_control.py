@@ -74,6 +74,12 @@ class PausableReading(PacedReading):
     def close(self, counter: CloseReason | None = None, detail: str = "") -> None:
         """Send queued bytes, then close both sides."""
 
+    def cut_off(self) -> None:
+        """Its beginning was cancelled: uvloop has closed the connection, if there is one, silently."""
+        if self._transport is not None:
+            self._transport = None
+            self.connection_lost(None)
+
     def _keep(self, data: bytes) -> None:
         """Buffer bytes that arrive while reading is paused; those of a closing connection are dropped."""
         if self.closing_ns:
