@@ -116,8 +116,10 @@ class Producing:
             return self._publishing.send(producer, sent_of((data, start, stop, head_of(fields))), now_ns)
         operation.messages = messages
         operation.bytes = operation.largest = size
-        decision = self.foretelling.take() if stop - start > LARGE else None
-        decision = decision or gate.publish(operation, now_ns)
+        if stop - start > LARGE and self.foretelling.decision is not None:
+            decision = self.foretelling.take()
+        else:
+            decision = gate.publish(operation, now_ns)
         if decision is None:
             producer.sent += 1
             return PASS
