@@ -6,15 +6,20 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from tests.conformance.kafka_driver import driver
 from tests.kafka.real.support.broker import KafkaBroker
+from tests.kafka.real.support.clients import make_group
 from tests.kafka.real.test_matrix import make_topics
+from tests.waiting import LONG_S, until
 
 from sluicegate.testing.conformance import Setup
 from sluicegate.testing.conformance.suite import ConformanceSuite
 
 _FIRST = ("proxy", "aiokafka")
 """One door of each kind."""
+_OF_NO_DOOR = "no-door"
+"""A topic, and a group of it."""
 _bootstrap: list[str] = []
 
 
@@ -30,7 +35,11 @@ _DRIVER = driver(_real, is_mock=False)
 
 @pytest.fixture(scope="module", autouse=True)
 def broker(kafka: KafkaBroker) -> None:
-    """The session's broker."""
+    """The session's broker, which can list its groups: until then a limit of groups lets none in."""
+    make_topics(kafka.bootstrap, {_OF_NO_DOOR: 1})
+    make_group(kafka.bootstrap, _OF_NO_DOOR, _OF_NO_DOOR)  # the first group has its coordinators started
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    until(lambda: not admin.list_consumer_groups().result(LONG_S).errors, "the broker lists its groups")
     _bootstrap[:] = [kafka.bootstrap]
 
 

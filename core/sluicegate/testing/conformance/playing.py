@@ -1,7 +1,7 @@
 """Plays a scenario at a door."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sluicegate.engine.state import TopicState
@@ -20,7 +20,7 @@ from sluicegate.testing.conformance.steps import (
 )
 from sluicegate.testing.sink import Recorded
 
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 """How long a step may take; it ends only what never comes."""
 NOTHING_S = 0.5
 """How long a client waits to see that nothing comes."""
@@ -119,9 +119,8 @@ class _Playing:
         took_s = _now_s() - began_s
         self._look()
         events = [each for each in self.played.events[first:] if isinstance(each, Recorded)]
-        self._attached.setdefault(step.who, []).extend(
-            each.op for each in events if each.op.kind in _ATTACHING and each.decision is None
-        )
+        if not isinstance(step, Leave):
+            self._attached.setdefault(step.who, []).extend(_attached(events))
         assert took_s >= step.at_least_s, f"{words} took {took_s:.3f} s"
         _compare_refusal(step, refusal, events, words, tells_reasons=self._door.tells_reasons)
 
@@ -184,13 +183,18 @@ class _Playing:
     async def _leave(self, who: str) -> None:
         state = self._door.state(self._topic)
         before = len(state.producers) + state.consumer_count
+        self._look()
+        events = self.played.events
+        first = len(events)
         gone = self._producers.pop(who, None) or self._consumers.pop(who)
         await gone.close()
         while len(state.producers) + state.consumer_count >= before:  # noqa: ASYNC110 - at any door
             await asyncio.sleep(0.02)
         self._look()
-        now_ns = self.played.events[-1].now_ns
-        self.played.events.extend(Left(op, now_ns) for op in self._attached.pop(who, ()))
+        # It may attach once more: a Kafka consumer can fetch when it has left its group.
+        again = [Left(op, events[-1].now_ns) for op in _attached(events[first:])]
+        events[first:first] = [Left(op, events[first - 1].now_ns) for op in self._attached.pop(who, ())]
+        events += again
 
     def _look(self) -> None:
         records = self._door.sink.records
@@ -219,6 +223,13 @@ class _Playing:
     def _open(self) -> Iterator[Producer | Consumer]:
         yield from self._producers.values()
         yield from self._consumers.values()
+
+
+def _attached(events: Iterable[Recorded | Left]) -> Iterator[Operation]:
+    """The operations by which clients attached."""
+    for each in events:
+        if isinstance(each, Recorded) and each.op.kind in _ATTACHING and each.decision is None:
+            yield each.op
 
 
 def _now_s() -> float:

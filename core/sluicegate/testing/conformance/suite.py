@@ -11,18 +11,23 @@ from typing import Any, ClassVar
 import pytest
 import uvloop
 
-from sluicegate.testing.conformance.door import NOT_APPLICABLE, Driver, Setup
+from sluicegate.testing.conformance.door import NOT_APPLICABLE, Door, Driver, Setup
 from sluicegate.testing.conformance.playing import Played, play
 from sluicegate.testing.conformance.replaying import Replay
 from sluicegate.testing.conformance.scenarios import Scenario, slug
 from sluicegate.testing.conformance.table import SCENARIOS
 
-_OPEN = 16
-"""Gateways and engines that are open at once: all of them would keep each other's clients waiting."""
+_OPEN = 6
+"""Gateways and engines that are open at once."""
+_AT_ONCE = 16
+"""Scenarios that are played at once.
+
+All of them together would use up the descriptors that some systems allow a process, and so many threads of
+clients that a slow machine has them all wait for each other."""
 
 
 class Conformance:
-    """The scenarios of one driver, which are played all at once when the first is asked for.
+    """The scenarios of one driver, all of which are played when the first is asked for, many at once.
 
     :param directory: an empty one.
     :param doors: those to play at; all by default.
@@ -31,7 +36,8 @@ class Conformance:
     def __init__(self, driver: Driver, directory: Path, doors: Iterable[str] | None = None) -> None:
         self._driver, self._directory = driver, directory
         self._doors = tuple(driver.doors if doors is None else doors)
-        self._places = asyncio.Semaphore(_OPEN)
+        self._open = asyncio.Semaphore(_OPEN)
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._played: dict[tuple[str, str], tuple[Played, Replay | None]] = {}
 
     def assert_alike(self, scenario: Scenario, door: str) -> None:
@@ -65,22 +71,22 @@ class Conformance:
 
     async def _play_at_one(self, door: str, scenarios: list[Scenario], name: str) -> None:
         """Play scenarios at one opened door."""
-        async with self._places:
-            await self._play_there(door, scenarios, name)
-
-    async def _play_there(self, door: str, scenarios: list[Scenario], name: str) -> None:
         topics = {each.name: self._driver.topic(slug(f"{each.name} {door}")) for each in scenarios}
         setup = self._setup(door, scenarios, topics, name)
         try:
-            async with self._driver.doors[door].open(setup) as opened:
+            async with self._open, self._driver.doors[door].open(setup) as opened:
                 all_played = await asyncio.gather(
-                    *(play(each, opened, topics[each.name]) for each in scenarios)
+                    *(self._play_one(each, opened, topics[each.name]) for each in scenarios)
                 )
                 replay = Replay(opened.file)
         except Exception as error:  # noqa: BLE001 - told by the tests of its scenarios
             all_played, replay = [Played(topic, error=error) for topic in topics.values()], None
         for each, seen in zip(scenarios, all_played, strict=True):
             self._played[door, each.name] = seen, replay
+
+    async def _play_one(self, scenario: Scenario, opened: Door, topic: str) -> Played:
+        async with self._at_once:
+            return await play(scenario, opened, topic)
 
     def _setup(self, door: str, scenarios: list[Scenario], topics: dict[str, str], name: str) -> Setup:
         directory = self._directory / slug(f"{door} {name}")
