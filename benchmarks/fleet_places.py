@@ -11,7 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -65,23 +65,24 @@ class _Producer:
     def __init__(self, number: int, fleet: Fleet, retry_s: float) -> None:
         self.port = 0
         """Of the gateway that it is attached at; 0 if it is not."""
-        self._name = f"producer-{number}"
+        self._number = number
         self._fleet = fleet
         self._retry_s = retry_s
         self._chance = random.Random(number)
 
     async def run(self) -> None:
-        """Attach whenever it is not."""
+        """Attach whenever it is not; first they take turns at the gateways, so that each has some."""
+        gateway = self._fleet.gateways[self._number % len(self._fleet.gateways)]
         while True:
-            gateway = self._chance.choice(self._fleet.gateways)
             with suppress(OSError, EOFError, RefusedError):
                 await self._attached(gateway.port)
             await asyncio.sleep(self._chance.uniform(0.5, 1.5) * self._retry_s)
+            gateway = self._chance.choice(self._fleet.gateways)
 
     async def _attached(self, port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
-            await attach(reader, writer, _TOPIC, self._name)
+            await attach(reader, writer, _TOPIC, f"producer-{self._number}")
             self.port = port
             while True:
                 await frame(reader)
@@ -122,8 +123,10 @@ async def _killed(scene: Scene, fleet: Fleet, tell: Tell) -> list[float]:
     async def are_taken(but: int = 0) -> bool:
         return sum(each.port not in (0, but) for each in producers) == scene.places
 
-    async with running(*(each.run() for each in producers)):
-        await eventually(are_taken, "all places are taken")
+    async with AsyncExitStack() as stack:
+        for some in (producers[: scene.places], producers[scene.places :]):
+            await stack.enter_async_context(running(*(each.run() for each in some)))
+            await eventually(are_taken, "all places are taken")
         for name, gateway in zip(("one", "two"), fleet.gateways, strict=True):
             await asyncio.sleep(scene.settle_s)
             tell(f"gateway {name} is killed")

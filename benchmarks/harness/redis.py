@@ -21,12 +21,15 @@ class RedisServer(Restartable):
 
     :param directory: for its log.
     :param options: further options of the command line; `PORT` in them stands for its port.
+    :param is_cluster: whether it is a cluster of one, which serves nothing before it has all slots.
     """
 
-    def __init__(self, directory: Path, options: Sequence[str] = ()) -> None:
+    def __init__(self, directory: Path, options: Sequence[str] = (), *, is_cluster: bool = False) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._options = tuple(options)
+        if is_cluster:  # by default the members' port is 10,000 higher, where others may listen
+            self._options += ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
         self.port = free_port()
 
     @property

@@ -26,12 +26,13 @@ from sluicegate.host.children import python_command
 _ARMS = (DIRECT, SLUICEGATE, SLUICEGATE_2_WORKERS)
 _ROOT = Path(__file__).resolve().parents[2]
 _PROCESSES = 2
-"""Of clients."""
+"""Of clients, and of workers at most."""
 _CONNECTIONS = 8
-"""Of each: a Kafka client's are one worker's, and the names of few may all fall to the same."""
+"""Of each, for Kafka and Pulsar: a Kafka client's are one worker's, and the names of few may all fall to the
+same. A gRPC channel has one."""
 _PATIENCE_S = 120
-_PACED_PART = 0.4
-"""Of what passes at most through one worker; then the machine has room left in every arm."""
+_PACED_PART = 0.3
+"""Of what passes at most through one worker, for each worker; then the machine has room left in every arm."""
 _US = 1e6
 
 
@@ -63,11 +64,12 @@ class _Load:
 
 
 def _measure(bench: Bench, name: str, quick: bool, *, case: _Case) -> dict[str, float]:
-    """How many messages pass at most, then CPU by process and message at the same load for all arms.
+    """How many messages pass at most, then CPU by process and message at a load with room left.
 
-    A worker that is busier reads more messages at once, and two programs on one core take the caches from
-    each other: so the cost of a message is comparable only at the same load, with room left. What a gateway
-    takes without messages is told apart, as `idle_percent_of_core`.
+    A worker that is busier reads more messages at once, so each costs less. Hence the cost of a message is
+    comparable where each worker carries the same load: one process of clients for one worker, two for two.
+    `same_load_gateway_cpu_us` is that of two processes of clients in every arm, `most_gateway_cpu_us` that of
+    as many messages as pass. What a gateway takes without messages is told apart, as `idle_percent_of_core`.
 
     Where `cores_used` of the arm with one worker comes near the number of cores, the machine has nothing to
     give to a second one: `room_x` is how many times as many messages it could carry at most.
@@ -75,12 +77,16 @@ def _measure(bench: Bench, name: str, quick: bool, *, case: _Case) -> dict[str, 
     directory, seconds = bench.directory / case.name, 1.0 if quick else 5.0
     arms = bench.once(case.name, lambda: WorkerArms(bench.stack, directory, case.system, case.policies))
     pace = bench.once(
-        f"{case.name}-pace", lambda: _PACED_PART * _run(case, arms.arm(SLUICEGATE), seconds, 0).per_s
+        f"{case.name}-pace", lambda: _PACED_PART * _run(case, arms.arm(SLUICEGATE), seconds).per_s
     )
     arm = arms.arm(name)
     idle = _idle_cores(arm, seconds)
-    most, paced = _run(case, arm, seconds, 0), _run(case, arm, seconds, pace, idle)
+    most = _run(case, arm, seconds)
+    same = paced = _run(case, arm, seconds, pace=pace, idle=idle)
+    if name == SLUICEGATE:
+        paced = _run(case, arm, seconds, processes=1, pace=pace, idle=idle)
     names = ("clients_cpu_us", "upstream_cpu_us", "gateway_cpu_us")
+    of_gateway = {"same_load_gateway_cpu_us": same.cpu_us[-1], "most_gateway_cpu_us": most.cpu_us[-1]}
     return {
         "messages_per_s": most.per_s,
         "cores_used": most.cores,
@@ -88,6 +94,7 @@ def _measure(bench: Bench, name: str, quick: bool, *, case: _Case) -> dict[str, 
         "paced_per_s": paced.per_s,
         "paced_cores_used": paced.cores,
         **dict(zip(names, paced.cpu_us, strict=False)),
+        **(of_gateway if arm.proxy is not None else {}),
         "idle_percent_of_core": 100 * idle,
     }
 
@@ -100,17 +107,26 @@ def _idle_cores(arm: WorkerArm, seconds: float) -> float:
     return (cpu_seconds(arm.proxy.pid) - before) / seconds
 
 
-def _run(case: _Case, arm: WorkerArm, seconds: float, per_s: float, idle: float = 0.0) -> _Load:
+def _run(
+    case: _Case,
+    arm: WorkerArm,
+    seconds: float,
+    *,
+    processes: int = _PROCESSES,
+    pace: float = 0.0,
+    idle: float = 0.0,
+) -> _Load:
     """Let the clients send.
 
-    :param per_s: messages a second; 0 for as many as are answered.
+    :param processes: of clients.
+    :param pace: messages a second of each process; 0 for as many as are answered.
     :param idle: cores that the gateway uses without any; they are not counted.
     """
     trees = [arm.upstream, *([arm.proxy] if arm.proxy else [])]
     before = [cpu_seconds(each.pid) for each in trees]
     children_s, began_s = _children_s(), time.monotonic()
-    with ThreadPoolExecutor(_PROCESSES) as pool:
-        commands = [_command(case, arm.address, seconds, per_s, number) for number in range(_PROCESSES)]
+    with ThreadPoolExecutor(processes) as pool:
+        commands = [_command(case, arm.address, seconds, pace, number) for number in range(processes)]
         printed = [json.loads(each) for each in pool.map(_printed, commands)]
     used = [sum(each.get("cpu_s", 0.0) for each in printed) or _children_s() - children_s]
     used += [cpu_seconds(each.pid) - then for each, then in zip(trees, before, strict=True)]
@@ -120,13 +136,12 @@ def _run(case: _Case, arm: WorkerArm, seconds: float, per_s: float, idle: float 
     return _Load(passed_per_s, [each * _US / sent for each in used])
 
 
-def _command(case: _Case, address: str, seconds: float, per_s: float, number: int) -> Sequence[str | Path]:
-    rate = per_s / _PROCESSES
+def _command(case: _Case, address: str, seconds: float, rate: float, number: int) -> Sequence[str | Path]:
     if case.system == GRPC:
         options = {
             "target": address,
             "in-flight": case.in_flight,
-            "connections": 2,
+            "connections": 1,
             "seconds": seconds,
             "rate": rate,
         }
