@@ -21,6 +21,10 @@ OPENED = [
     *("java.base/jdk.internal.platform", "java.management/sun.management"),
     "jdk.management/com.sun.management.internal",
 ]
+# Java's own logging makes one of these at its first line, long before a client is served. Otherwise a node
+# whose clients come back while it starts may hang: one thread initializes Schema, another one AbstractSchema,
+# and each class waits for the other.
+_SCHEMAS_FIRST = "-Djava.util.logging.config.class=org.apache.pulsar.client.impl.schema.BytesSchema"
 SMALL_JVM = (
     "-Xms128m",
     "-Xmx768m",
@@ -85,7 +89,7 @@ class PulsarNode(Restartable):
         settings.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         self._starts += 1
         command: list[str | Path] = [
-            *(jars.java(), *self.jvm, f"-Dlog4j2.configurationFile={LOGGING}"),
+            *(jars.java(), *self.jvm, f"-Dlog4j2.configurationFile={LOGGING}", _SCHEMAS_FIRST),
             f"-Dbookkeeper.metadata.bookie.drivers={_DRIVERS}BookieDriver",
             f"-Dbookkeeper.metadata.client.drivers={_DRIVERS}ClientDriver",
             *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
