@@ -77,6 +77,13 @@ def own_pulsar(pulsar_libs: None, tmp_path: Path) -> Iterator[PulsarBroker]:
         yield broker
 
 
+@pytest.fixture
+def deduplicating_pulsar(pulsar_libs: None, tmp_path: Path) -> Iterator[PulsarBroker]:
+    """As `own_pulsar`, and messages that clients send once more, as no answer came, are stored once."""
+    with _shown(PulsarBroker(tmp_path / "node", brokerDeduplicationEnabled="true")) as broker:
+        yield broker
+
+
 @pytest.fixture(scope="module")
 def guarded_pulsar(pulsar_libs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarBroker]:
     """One node that asks for tokens and lets roles do only what they were granted."""

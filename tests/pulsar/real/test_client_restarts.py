@@ -7,7 +7,7 @@ import pulsar as library
 import pytest
 import yaml
 from tests.pulsar.real.support.broker import PulsarBroker
-from tests.waiting import LONG_S
+from tests.waiting import LONG_S, until
 
 from sluicegate.embedded import PolicyEngine
 from sluicegate_pulsar.client import Client
@@ -19,17 +19,17 @@ LONG_MS = int(LONG_S * 1000)
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_pulsar_client(own_pulsar: PulsarBroker, tmp_path: Path, count: int) -> None:
+def test_pulsar_client(deduplicating_pulsar: PulsarBroker, tmp_path: Path, count: int) -> None:
     values = [str(number).encode() for number in range(count)]
-    address = own_pulsar.service_url.removeprefix("pulsar://")
+    address = deduplicating_pulsar.service_url.removeprefix("pulsar://")
     entry = {"name": "main", "system": "pulsar", "bootstrap": [address]}
     document = {"state_dir": str(tmp_path / "state"), "brokers": [entry], "policies": {"broker": POLICIES}}
     file = tmp_path / "policies.yaml"
     file.write_text(yaml.safe_dump(document))
     with PolicyEngine.from_file(file, door="client") as engine:
         clients: dict[str, library.Client] = {
-            "bare": library.Client(own_pulsar.service_url),
-            "wrapped": Client(own_pulsar.service_url, policies=engine),
+            "bare": library.Client(deduplicating_pulsar.service_url),
+            "wrapped": Client(deduplicating_pulsar.service_url, policies=engine),
         }
         producers: dict[str, Any] = {}
         consumers: dict[str, Any] = {}
@@ -44,8 +44,9 @@ def test_pulsar_client(own_pulsar: PulsarBroker, tmp_path: Path, count: int) -> 
                 for value in half:
                     producer.send_async(value, lambda result, _, topic=topic: told[topic].append(result))
             if half[0] == values[0]:
-                own_pulsar.stop()
-                own_pulsar.start()
+                until(lambda: all(told.values()), "some of each topic are stored")
+                deduplicating_pulsar.stop()
+                deduplicating_pulsar.start()
         for topic, producer in producers.items():
             producer.flush()
             assert told[topic] == [library.Result.Ok] * count, topic
