@@ -20,7 +20,6 @@ from tests.waiting import LONG_S, until
 from sluicegate.admin import EFFECTIVE_POLICIES
 from sluicegate.admin.running_note import NAME
 from sluicegate.cli import main
-from sluicegate.cli.opening import open_file
 from sluicegate.model import visible
 from sluicegate.runtime.plugins import CHOICE
 
@@ -88,9 +87,7 @@ def test_the_running_gateway_says_the_same_as_its_file(gateway: Gateway) -> None
     }
     assert told.pop("origin") == {"from": "file"}
     assert asked.pop("use") == {}, "nobody uses it"
-    loaded = open_file(str(gateway.path), os.environ).loaded
-    rules = [loaded.policy_layers, loaded.config.brokers]
-    assert asked == told, f"the version, too: it is a digest of the rules, which are {rules} in the file"
+    assert asked == told, "the version, too"
 
 
 def test_a_file_that_is_not_in_force_is_told_of_and_not_read(gateway: Gateway) -> None:

@@ -34,6 +34,7 @@ from tests.grpc.lab import (
 )
 from tests.waiting import until_so
 
+from sluicegate.config.models import Exempt
 from sluicegate.model import Method, MethodMap, Role
 from sluicegate.testing import RecordingSink
 from sluicegate_grpc.aio import PolicyServerInterceptor
@@ -297,7 +298,7 @@ async def test_methods_that_the_map_lets_pass_are_known(monkeypatch: pytest.Monk
 
 async def test_the_callable_names_exempt_principals() -> None:
     made = engine(max_producers_per_topic=1)
-    made.config.exempt.__dict__["principals"] = ("root",)
+    made.config.__dict__["exempt"] = Exempt(principals=("root",))  # not in the default, which all share
     made.set_policies([settings(max_producers_per_topic=1)])
 
     def principal(context: Any) -> Any:
