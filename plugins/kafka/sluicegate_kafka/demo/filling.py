@@ -22,6 +22,8 @@ _FACTORS = (0.6, 0.3)
 """Places on the ramp to stop at; what other programs write moves them a little."""
 _OFF = 0.15
 _HOLD_S = 1.5
+_BEYOND = -1.0
+"""The place to pause at: beyond the hard limit, as other programs may delete something meanwhile."""
 _PAUSED = 2.0
 _TITLE = "A volume fills up: messages/s through Kafka's gateway. Bars: admitted; line: quota x factor"
 
@@ -93,7 +95,7 @@ class _Filling:
 
     async def _pause(self, late: KafkaProducer) -> "asyncio.Future[str]":
         """Fill it up to the hard limit and beyond; gives the answer to a message that comes only then."""
-        await self._fill(-0.2, self._is_paused, "the pause")
+        await self._fill(_BEYOND, self._is_paused, "the pause")
         answer = asyncio.ensure_future(refusal(late.publish(_SIZE)))
         await self._course.hold("pause", _HOLD_S, self._is_paused)
         return answer
@@ -141,7 +143,8 @@ def _judge(seen: Seen, log: TopicLog) -> Observation:
 def _paused(segment: Segment) -> Observation:
     count = sum(each.amount for each in segment.admitted)
     text = f"pause: {count:.0f} messages passed"
-    if count and not segment.report["held"]:
+    had_room = any(row["factor"] > 0 for row in segment.holds())
+    if count and (had_room or not segment.report["held"]):
         return Observation(Verdict.UNSATURATED, f"{text}, but the volume had room again meanwhile")
     return Observation(Verdict.DIFFERENT if count else Verdict.RIGHT, text)
 
