@@ -262,6 +262,7 @@ def test_keys_alone_change_the_view_and_its_order(page: Driven) -> None:
     page.press("Tab")
     page.press("Tab")
     page.press("Enter")
+    page.wait_for("document.title.startsWith('Topics')")
     shows(page, "payments.cards")
     page.run("document.querySelector('th button').focus()")
     page.press("Enter")
