@@ -165,8 +165,8 @@ def test_gateways_of_one_name_work_and_say_so_once(fleet: Fleet) -> None:
         assert fleet.publisher(gateway).publish("limited") == "passed"
         wait_for_log(gateway, remedy)
     until(lambda: status(gateways[0])["members"][0]["name_is_taken"])
-    shown = command(gateways[0], "budgets", "status").stdout
-    assert "another gateway has this name, too: set `budgets.gateway`" in shown
+    said = "another gateway has this name, too: set `budgets.gateway`"
+    until(lambda: said in command(gateways[0], "budgets", "status").stdout)
     assert [gateway.errors.read_text().count(remedy) for gateway in gateways] == [1, 1]
 
 

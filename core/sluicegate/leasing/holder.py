@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 
 _JOIN_NS = SECOND_NS
 """Time between two calls by which a member shows that it is there."""
+_ALONE_NS = 10 * SECOND_NS
+"""How long nobody else has joined under a name until it is one's own again: of two that do, who joins twice
+between two joins of the other hears nothing of it once."""
 _COMPARE_S = 10.0
 """Time between two looks at the policies of others; a second for each member if these are more."""
 _REST_S = 0.05
@@ -57,6 +60,7 @@ class Holder:
         self._tasks: list[asyncio.Task[None]] = []
         self.has_name = True
         """Whether no other process of the fleet is known to have its name."""
+        self._same_name_ns = 0
         self.other_policies: int | None = None
         """Members whose policies are of another version than here; None while that is unknown."""
         self.led: set[str] = set()
@@ -134,11 +138,11 @@ class Holder:
         except SameNameError as error:
             if self.has_name:
                 log.error("%s", error)
-            self.has_name = False
+            self.has_name, self._same_name_ns = False, sent_ns
             return
         if members is not None:
             self.away.joined(members, sent_ns)
-            self.has_name = True
+            self.has_name = self.has_name or sent_ns - self._same_name_ns > _ALONE_NS
 
     async def compare(self) -> None:
         """Count the members that have other policies than this one."""
