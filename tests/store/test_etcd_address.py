@@ -5,6 +5,7 @@ import pytest
 from sluicegate.store import StoreError
 from sluicegate.store.metadata import open_metadata
 from sluicegate.store.metadata.etcd.address import EtcdAddress, etcd_address
+from sluicegate.store.metadata.etcd.channels import Connection
 
 
 @pytest.mark.parametrize(
@@ -77,3 +78,15 @@ async def test_a_metadata_store_has_the_prefix_that_its_url_names_and_no_other()
         assert opened is not None
         await opened[0].close()
         assert opened[1] == prefix
+
+
+def test_of_two_calls_that_one_member_fails_only_the_first_leaves_it() -> None:
+    """Otherwise both together would pass over the next member, which may be the only one that lives."""
+    connection = Connection(EtcdAddress(("a:1", "b:1", "c:1")))
+    failed = connection.member
+    connection.leave_member(failed)
+    connection.leave_member(failed)
+    assert connection.member == failed + 1
+    for _ in range(2):
+        connection.leave_member(connection.member)
+    assert connection.member == failed

@@ -92,7 +92,8 @@ class Connection:
         self.address = address
         self._closed = False
         self._channels: dict[str, grpc.aio.Channel] = {}
-        self._member = 0
+        self.member = 0
+        """Index of the member that is asked now."""
         self._token: str | None = None
         self._logged_in = address.user is None
 
@@ -136,9 +137,13 @@ class Connection:
         """Make the next call log in again."""
         self._token, self._logged_in = None, self.address.user is None
 
-    def next_member(self) -> None:
-        """Switch to the next member after the current one has failed."""
-        self._member = (self._member + 1) % len(self.address.members)
+    def leave_member(self, failed: int) -> None:
+        """Switch to the next member after one has failed, unless another call already has.
+
+        :param failed: index of the member.
+        """
+        if self.member == failed:
+            self.member = (failed + 1) % len(self.address.members)
 
     def is_closed(self) -> bool:
         """Whether `close` was called."""
@@ -164,6 +169,7 @@ class Connection:
         )
         while True:
             timeout_s = max(0.001, (deadline - loop.time()) / left)
+            member = self.member
             try:
                 channel = self._channel()
                 if not self._logged_in:
@@ -177,7 +183,7 @@ class Connection:
                     continue
                 left -= 1
                 if is_unavailable(error):
-                    self.next_member()
+                    self.leave_member(member)
                 if not is_unreachable(error):
                     response = error
                 # A write that may have happened must not go to another member, too.
@@ -224,7 +230,7 @@ class Connection:
     def _channel(self) -> grpc.aio.Channel:
         if self._closed:
             raise self._closed_error()
-        member = self.address.members[self._member]
+        member = self.address.members[self.member]
         channel = self._channels.get(member)
         if channel is None:
             channel = self._channels[member] = self._open(member)

@@ -50,8 +50,10 @@ class Watch:
         """The changes, grouped by revision, as `MetadataStore.watch` describes."""
         while not self._connection.is_closed():
             call = None
+            member = self._connection.member
             try:
                 await self._connection.log_in()
+                member = self._connection.member
                 call = self._connection.stream(WATCH)
                 await self._create(call)
                 self._retries.reset()
@@ -71,7 +73,7 @@ class Watch:
                 if call is not None:
                     call.cancel()
             if not self._connection.is_closed():
-                self._connection.next_member()
+                self._connection.leave_member(member)
                 await asyncio.sleep(self._retries.failed(monotonic_ns()) / _NS)
 
     async def _create(self, call: Any) -> None:
