@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from tests.demo.scenes import BEGAN_S, log, row
 
+from sluicegate.demo import volume
 from sluicegate.demo.course import Chart, Sample, chart
 from sluicegate.demo.drawing import draw
-from sluicegate.demo.volume import Ballast, FreeLimits, free_bytes
+from sluicegate.demo.volume import Ballast, FreeLimits
 
 MIB = 1 << 20
 
@@ -91,14 +92,17 @@ def test_ballast_takes_real_room_and_gives_it_back(
     if not has_fallocate:
         monkeypatch.delattr(os, "posix_fallocate", raising=False)
     ballast = Ballast(tmp_path)
-    ballast.leave(2 * free_bytes(tmp_path))
+    monkeypatch.setattr(
+        volume, "free_bytes", lambda _directory: 100 * MIB - ballast.size
+    )  # nobody else writes
+    ballast.leave(200 * MIB)
     assert ballast.size == 0
-    for _ in range(2):
-        ballast.leave(free_bytes(tmp_path) - 4 * MIB)
+    for least in (96, 92):
+        ballast.leave(least * MIB)
     [file] = tmp_path.iterdir()
     assert file.stat().st_blocks * 512 >= ballast.size >= 7 * MIB  # no holes
     before = ballast.size
-    ballast.leave(free_bytes(tmp_path) + 3 * MIB)
+    ballast.leave(95 * MIB)
     assert ballast.size < before
     ballast.remove()
     ballast.remove()

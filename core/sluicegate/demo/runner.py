@@ -14,7 +14,7 @@ from sluicegate.demo.grouping import capacity, groups
 from sluicegate.demo.player import Task
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
-from sluicegate.demo.scene import Backend, BrokerDemo, Observation, Scene, Seen, Verdict
+from sluicegate.demo.scene import GATEWAY_LOG, Backend, BrokerDemo, Observation, Scene, Seen, Verdict
 from sluicegate.demo.topic_log import Row, TopicLog
 from sluicegate.host.children import Child, ChildError
 
@@ -171,7 +171,7 @@ class _Demo:
         """Start a gateway that ends with the stack."""
         file.write()
         self._say(f"policy file: {file.path}\n\n{file.text()}")
-        gateway = Gateway(file, file.admin_port, file.path.with_name("gateway.log"))
+        gateway = Gateway(file, file.admin_port, file.path.with_name(GATEWAY_LOG))
         self._say(f"$ sluicegate run -c {file.path}")
         return await stack.enter_async_context(gateway)
 

@@ -17,6 +17,9 @@ from sluicegate.demo.clients import DemoClient
 from sluicegate.demo.course import Chart
 from sluicegate.demo.topic_log import TopicLog
 
+GATEWAY_LOG = "gateway.log"
+"""What a gateway prints, beside its policy file."""
+
 
 class Verdict(StrEnum):
     """Whether an observation matches the policy."""

@@ -32,7 +32,7 @@ _SETTLING = 2.5
 """After so many waits what waited before the limit has been written, and acknowledged."""
 _ENOUGH = 40
 """Messages of the neighbour that each part waits for, and that calibration takes."""
-_ATTEMPTS = 4
+_ATTEMPTS = 20
 _LOOK_S = 0.25
 OVER = "over"
 """The last stage."""

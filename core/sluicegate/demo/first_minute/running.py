@@ -16,7 +16,7 @@ from sluicegate.demo.gateway_process import Gateway
 from sluicegate.demo.page import Page
 from sluicegate.demo.policy_file import PolicyFile
 from sluicegate.demo.ports import free_ports
-from sluicegate.demo.scene import Backend, BrokerDemo
+from sluicegate.demo.scene import GATEWAY_LOG, Backend, BrokerDemo
 from sluicegate.host.children import Child
 
 SECONDS = 34.0
@@ -57,7 +57,7 @@ class _Minute:
         async with AsyncExitStack() as stack:
             await asyncio.gather(*(self._start(stack, system) for system in self._demos))
             self._file.write()
-            gateway = Gateway(self._file, self._file.admin_port, self._wanted.directory / "gateway.log")
+            gateway = Gateway(self._file, self._file.admin_port, self._wanted.directory / GATEWAY_LOG)
             await stack.enter_async_context(gateway)
             self._page.say(
                 f"To look at while it runs: {gateway.admin}/metrics and {gateway.admin}/readyz?verbose"

@@ -9,7 +9,7 @@ from sluicegate.demo.clients import refusal
 from sluicegate.demo.course import chart
 from sluicegate.demo.kinds.changing_rates import Course, NeverCameError, Segment, publishing
 from sluicegate.demo.kinds.judging import worst
-from sluicegate.demo.scene import Observation, OwnGateway, Scene, Seen, Stage, Verdict
+from sluicegate.demo.scene import GATEWAY_LOG, Observation, OwnGateway, Scene, Seen, Stage, Verdict
 from sluicegate.demo.topic_log import Row, TopicLog
 from sluicegate.demo.volume import Ballast, FreeLimits, free_bytes
 from sluicegate_kafka.demo.clients import KafkaClient, KafkaProducer
@@ -25,6 +25,7 @@ _HOLD_S = 1.5
 _BEYOND = -1.0
 """The place to pause at: beyond the hard limit, as other programs may delete something meanwhile."""
 _PAUSED = 2.0
+_PAUSE_ENDS = "storage quota PAUSE -> "
 _TITLE = "A volume fills up: messages/s through Kafka's gateway. Bars: admitted; line: quota x factor"
 
 
@@ -97,7 +98,12 @@ class _Filling:
         """Fill it up to the hard limit and beyond; gives the answer to a message that comes only then."""
         await self._fill(_BEYOND, self._is_paused, "the pause")
         answer = asyncio.ensure_future(refusal(late.publish(_SIZE)))
-        await self._course.hold("pause", _HOLD_S, self._is_paused)
+        ended = self._pauses_ended()
+
+        async def stayed() -> bool:
+            return await self._is_paused() and self._pauses_ended() == ended
+
+        await self._course.hold("pause", _HOLD_S, stayed)
         return answer
 
     async def _recover(self, answer: "asyncio.Future[str]") -> None:
@@ -107,6 +113,10 @@ class _Filling:
             if error := await answer:
                 raise NeverCameError(f"the message that was held was refused ({error}), so its answer")
         await self._course.hold("room again", _HOLD_S, self._is_open)
+
+    def _pauses_ended(self) -> int:
+        """How often a pause has ended, if only for a moment because others deleted something."""
+        return (self._stage.directory / GATEWAY_LOG).read_text(errors="replace").count(_PAUSE_ENDS)
 
     async def _state(self) -> float | None:
         return await self._stage.metric("sluicegate_storage_state")
@@ -132,7 +142,8 @@ def _judge(seen: Seen, log: TopicLog) -> Observation:
     segments = [Segment(log, each, _BURST_S, _AT_ONCE) for each in seen.facts["segments"]]
     judged = [_paused(each) if each.report["name"] == "pause" else each.judge() for each in segments]
     factors = [row["factor"] for row in log.of("publish", "delay", "storage_quota")]
-    if not factors or min(factors) > 0:
+    has_paused = worst(judged).verdict is Verdict.UNSATURATED or 0.0 in factors
+    if not has_paused:
         judged.append(
             Observation(Verdict.DIFFERENT, "no row delay by storage_quota with factor 0 in the decision log")
         )
@@ -143,8 +154,7 @@ def _judge(seen: Seen, log: TopicLog) -> Observation:
 def _paused(segment: Segment) -> Observation:
     count = sum(each.amount for each in segment.admitted)
     text = f"pause: {count:.0f} messages passed"
-    had_room = any(row["factor"] > 0 for row in segment.holds())
-    if count and (had_room or not segment.report["held"]):
+    if count and not segment.report["held"]:
         return Observation(Verdict.UNSATURATED, f"{text}, but the volume had room again meanwhile")
     return Observation(Verdict.DIFFERENT if count else Verdict.RIGHT, text)
 
