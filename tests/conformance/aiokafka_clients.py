@@ -39,7 +39,8 @@ class AiokafkaDoor(Policed):
     async def consumer(self, topic: str, subscription: str, name: str, principal: str) -> "_Consumer":
         """The member of a group, which it has joined."""
         of_member = {"group_id": group(topic, subscription), "auto_offset_reset": "earliest"}
-        made = self._consumer(topic, client_id=name, **of_member, **self._options)
+        patient = {"session_timeout_ms": 60_000}  # its own 10 s end while a busy machine runs something else
+        made = self._consumer(topic, client_id=name, **of_member, **patient, **self._options)
         try:
             await made.start()
         except GroupAuthorizationFailedError as error:

@@ -38,3 +38,10 @@ def _told(gate: GateProcess) -> tuple[int, int]:
     """How often the log says that the broker stalls, and how often that it is back."""
     text = gate.output()
     return text.count("accepts connections and says nothing"), text.count("broker is reachable again")
+
+
+def cut_off(gate: GateProcess) -> int:
+    """How many failures to reach the broker are not over by the log; a busy machine brings some about."""
+    text = gate.output()
+    begun = text.count("cannot reach broker") - text.count("still cannot reach broker")
+    return begun - text.count("broker is reachable again")

@@ -4,6 +4,7 @@ import datetime
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -254,7 +255,7 @@ def test_a_node_that_leaves_and_comes_back_elsewhere(
                 for one in (gate, new_gate):
                     wait_for_nodes(one.bootstrap, 3)
                     assert _accepts(node_port(one, 3))
-                    assert addresses(one) == expected(one)
+                    until(partial(_knows_all, one), "each node has told it of all")
                 lead_by(kafka_cluster, topic, [3, 1, 2])
                 for producer in (through_old, through_new):
                     _publishes_to(producer, partition=0)
@@ -276,6 +277,10 @@ def _publishes_to(producer: SteadyProducer, partition: int) -> None:
 
     before = confirmed()
     until(lambda: confirmed() > before, f"{producer.lane} publishes to partition {partition}")
+
+
+def _knows_all(gate: Gate) -> bool:
+    return addresses(gate) == expected(gate)
 
 
 def _accepts(port: int) -> bool:

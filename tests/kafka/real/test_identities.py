@@ -8,8 +8,8 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, Message, Producer
 from tests.kafka.real.conftest import Join, NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
-from tests.kafka.real.support.clients import send_with_confluent
-from tests.kafka.real.support.families import AiokafkaFamily, Family, RdkafkaFamily
+from tests.kafka.real.support.clients import make_group, send_with_confluent
+from tests.kafka.real.support.families import AiokafkaFamily, Family
 from tests.kafka.real.support.families.base import settled, wall_ms
 from tests.kafka.real.support.gate import Gate
 from tests.waiting import LONG_S, until
@@ -208,7 +208,7 @@ def test_a_group_by_pattern_is_a_subscription(
 ) -> None:
     regex, topic = pattern
     gate.apply({"topics": [{"name": topic, "max_subscriptions_per_topic": 1}]})
-    assert RdkafkaFamily().commit(kafka.bootstrap, topic, f"{topic}-old", 0) == ""
+    make_group(kafka.bootstrap, f"{topic}-old", topic)
     send_with_confluent(kafka.bootstrap, topic, 20)
     excess = join(family, gate.bootstrap, regex, f"{topic}-new", group_protocol=protocol)
     until(lambda: bool(excess.errors), "the new group is refused")

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.kafka.real.conftest import Join, NewTopic
 from tests.kafka.real.support.broker import KafkaBroker
+from tests.kafka.real.support.clients import make_group
 from tests.kafka.real.support.families import Family, Member
 from tests.kafka.real.support.families.base import settled
 from tests.kafka.real.support.gate import Gate
@@ -78,7 +79,7 @@ def test_while_groups_cannot_be_listed_on_unknown_decides(
 ) -> None:
     topics = {way: new_topic(way, partitions=2) for way in ("pause", "open", "last")}
     for topic in topics.values():
-        assert family.commit(kafka.bootstrap, topic, f"{topic}-there-before", 0) == ""
+        make_group(kafka.bootstrap, f"{topic}-there-before", topic)
     unknowing.apply(
         {"topics": [{"name": name, POLICY: 1, "on_unknown": {POLICY: way}} for way, name in topics.items()]}
     )

@@ -28,7 +28,8 @@ class AiokafkaClient:
         self, topic: str, subscription: str, name: str, *, exclusive: bool = False, alone: bool = False
     ) -> "AiokafkaConsumer":
         """A member of a group, or a reader of the first partition."""
-        options = {"bootstrap_servers": self._address, "auto_offset_reset": "earliest"}
+        options: dict[str, Any] = {"bootstrap_servers": self._address, "auto_offset_reset": "earliest"}
+        options["session_timeout_ms"] = 60_000  # its own 10 s end while a busy machine runs something else
         if alone:
             made = AIOKafkaConsumer(**options)
             made.assign([TopicPartition(topic, 0)])

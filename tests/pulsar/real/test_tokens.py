@@ -10,7 +10,7 @@ from tests.pulsar.real.support.admin import Admin
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.gate import Gate
 from tests.pulsar.real.support.raw import RawClient
-from tests.real.reachability import check_up
+from tests.real.reachability import check_up, cut_off
 from tests.waiting import until
 
 from sluicegate_pulsar.cluster.admin import AdminApiError
@@ -36,7 +36,7 @@ def test_a_gateway_without_a_token_sees_the_broker_as_up(
 ) -> None:
     with Gate(tmp_path / "gate", guarded_pulsar.address) as gate:
         check_up(gate)
-        assert "cannot reach broker" not in gate.output()
+        assert cut_off(gate) == 0
 
 
 def test_a_producer_that_is_opened_after_its_close_publishes_nothing(
@@ -55,8 +55,9 @@ def test_a_producer_that_is_opened_after_its_close_publishes_nothing(
         guarded_pulsar.admin.post("/namespaces/public/default/permissions/alice", ["produce"])
         opening = frame_of(pb.Producer(topic=limited, producer_id=1, request_id=11))
         alice.socket.sendall(opening + frame_of(pb.CloseProducer(producer_id=1, request_id=12)))
-        alice.receive(pb.BaseCommand.SUCCESS)
-        alice.receive(pb.BaseCommand.PRODUCER_SUCCESS)
+        alice.socket.settimeout(20)  # shorter than pings are apart: it may open none
+        for _ in range(2):  # in either order
+            alice.receive(pb.BaseCommand.SUCCESS, pb.BaseCommand.PRODUCER_SUCCESS)
         alice.producer(free, 1)  # the broker takes it for the one that is open
         alice.publish(bytes(1_000))
     assert guarded_pulsar.admin.stats(limited)["msgInCounter"] == 0

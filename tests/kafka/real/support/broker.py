@@ -195,7 +195,8 @@ class KafkaCluster:
             node.launch()
         for node in self.nodes:
             node.wait()
-        wait_for_nodes(self.bootstrap, len(self.nodes))
+        for node in self.nodes:
+            wait_for_nodes(node.bootstrap, len(self.nodes))
 
     def stop(self) -> None:
         """End what runs, the hard way: a clean end would wait for a quorum that is going away."""
