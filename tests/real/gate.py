@@ -1,6 +1,7 @@
 """The gate as its users run it: the `sluicegate run` command, steered by its file."""
 
 import os
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -23,6 +24,10 @@ from sluicegate.decisions.reading import read_decisions
 
 COMMAND: Sequence[str] = (sys.executable, "-c", "from sluicegate.cli import main; main()")
 _READY = "sluicegate ready"
+_SENT = re.compile(r"policies changed version='(\w+)'")
+"""What the supervisor says of a version of policies."""
+_TAKEN = re.compile(r"policies changed broker=.* to_version='(\w+)'")
+"""The same of a worker."""
 
 Policies: TypeAlias = Mapping[str, Any]
 """What stands under `policies:`. A mapping without a level in it is taken as the broker level."""
@@ -150,13 +155,16 @@ class GateProcess:
         :raises TimeoutError: if they are not in force in time.
         """
 
-        # Its own word, which it says at that moment: metrics may still tell of the change before this one.
-        def changes() -> int:
-            return self.output().count("policies changed broker=")
+        # Its own words: metrics may still tell of the change before this one, and so may the worker.
+        def sent() -> list[str]:
+            return _SENT.findall(self.output())
 
-        before = changes()
+        before = len(sent())
         self.change(policies)
-        self.eventually(lambda: changes() > before, "the file is in force")
+        self.eventually(
+            lambda: len(sent()) > before and _TAKEN.findall(self.output())[-1:] == sent()[-1:],
+            "the file is in force",
+        )
 
     def change(self, policies: Policies) -> None:
         """Replace the file as editors do, and do not wait."""
