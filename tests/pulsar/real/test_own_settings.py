@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pulsar as pulsar_client
+import pytest
 import yaml
 from click.testing import CliRunner, Result
 from tests.pulsar.real.conftest import NewNamespace, NewTopic
@@ -14,9 +15,11 @@ from tests.pulsar.real.support import tokens
 from tests.pulsar.real.support.admin import Admin, policy_path
 from tests.pulsar.real.support.broker import PulsarBroker
 from tests.pulsar.real.support.python import connect
-from tests.waiting import until
+from tests.waiting import LONG_S, until
 
 from sluicegate.cli import main
+from sluicegate_pulsar.cluster import admin as admin_api
+from sluicegate_pulsar.cluster import own_settings
 
 RATE = {"dispatchThrottlingRateInMsg": 100, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
 DELAYS = {"active": True, "tickTime": 100, "maxDeliveryDelayInMillis": 5_000}
@@ -37,6 +40,13 @@ def write(directory: Path, broker: PulsarBroker, policies: dict[str, Any], **adm
     path = directory / "gateway.yaml"
     path.write_text(yaml.safe_dump({"brokers": [entry], "policies": policies}))
     return os.fspath(path)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it takes longer to read all topics that other tests have left."""
+    monkeypatch.setattr(own_settings, "_READING_S", LONG_S)
+    monkeypatch.setattr(admin_api, "_TIMEOUT_S", LONG_S)
 
 
 def test_what_is_imported_can_be_used_and_is_no_drift(

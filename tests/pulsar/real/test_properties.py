@@ -93,6 +93,7 @@ def test_a_header_says_when_a_message_is_delivered(
     producer.send(b"after a delay", properties={"when": "3s"})
     producer.send(b"at a time", properties={"when": str(began_ms + delay_ms)})
     producer.send(b"at once")
+    is_due = time.time_ns() // 1_000_000 >= began_ms + delay_ms  # if something stood still
     values = []
     for _ in range(3):
         message = consumer.receive(ANSWER_S * 1_000)
@@ -100,5 +101,5 @@ def test_a_header_says_when_a_message_is_delivered(
         if message.data() != b"at once":
             assert time.time_ns() // 1_000_000 >= began_ms + delay_ms
     client.close()
-    assert values[0] == b"at once"
-    assert sorted(values[1:]) == [b"after a delay", b"at a time"]
+    assert values[0] == b"at once" or is_due
+    assert sorted(values) == [b"after a delay", b"at a time", b"at once"]

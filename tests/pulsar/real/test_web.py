@@ -109,7 +109,7 @@ def test_a_fixed_delay_is_gone_with_what_it_was_set_for(
     web.delete(path)
 
     (admin.create_topic if is_topic else admin.create_namespace)(target)
-    assert web.policy(target, POLICY) is None
+    until(lambda: web.policy(target, POLICY) is None, "the broker has forgotten them, too")
     assert "fixedDeliveryDelayInMillis" not in (web.policy(target, POLICY, applied=True) or {})
 
 

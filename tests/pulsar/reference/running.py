@@ -35,7 +35,7 @@ class Running:
         async def run() -> T:
             return function(*args, **kwargs)
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(LONG_S)
 
 
 @contextmanager
@@ -55,12 +55,12 @@ def running(settings: Settings | None = None, port: int = 0) -> Iterator[Running
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    broker = started.result(10)
+    broker = started.result(LONG_S)
     try:
         yield broker
     finally:
         broker.call(stopping[0].set)
-        thread.join(10)
+        thread.join(LONG_S)
 
 
 @contextmanager

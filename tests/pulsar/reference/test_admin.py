@@ -6,6 +6,7 @@ import httpx
 import pytest
 from tests.pulsar.reference.lab import TOPIC
 from tests.pulsar.reference.running import Running, client, running
+from tests.waiting import LONG_S
 
 from sluicegate_pulsar.reference import Settings
 from sluicegate_pulsar.reference.topic_names import parse_name
@@ -15,7 +16,7 @@ PATH = "/admin/v2/persistent/public/default/orders"
 
 @pytest.fixture
 def web(own_broker: Running) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=own_broker.admin_url) as made:
+    with httpx.Client(base_url=own_broker.admin_url, timeout=LONG_S) as made:
         yield made
 
 
@@ -131,9 +132,11 @@ def test_unloads(web: httpx.Client, own_broker: Running) -> None:
 def test_needs_a_token_if_the_broker_requires_one() -> None:
     with running(Settings(tokens={"secret": "alice"})) as broker:
         url = f"{broker.admin_url}/admin/v2/clusters"
-        assert httpx.get(url).status_code == 401
-        assert httpx.get(url, headers={"Authorization": "Bearer wrong"}).status_code == 401
-        assert httpx.get(url, headers={"Authorization": "Bearer secret"}).json() == ["reference"]
+        assert httpx.get(url, timeout=LONG_S).status_code == 401
+        assert httpx.get(url, headers={"Authorization": "Bearer wrong"}, timeout=LONG_S).status_code == 401
+        assert httpx.get(url, headers={"Authorization": "Bearer secret"}, timeout=LONG_S).json() == [
+            "reference"
+        ]
 
 
 def test_wrong_names_and_paths(web: httpx.Client) -> None:

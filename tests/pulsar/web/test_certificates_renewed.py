@@ -10,6 +10,7 @@ from tests.gateway.handshakes import serial
 from tests.gateway.shown import served_to, shown_at
 from tests.pulsar.web.fake_admin import FakeAdmin
 from tests.pulsar.web.lab import FakeServices, config, serving_over
+from tests.waiting import LONG_S
 
 from sluicegate.config.models import BrokerTls, ClientTls
 from sluicegate.net.renewal import Renewal
@@ -30,7 +31,7 @@ async def test_open_connections_stay_and_new_ones_see_the_new_certificates(tmp_p
         site = PulsarSite(config(admin_url), services)
         async with (
             serving_over(site, listener.context) as url,
-            httpx.AsyncClient(base_url=url, verify=trusted, trust_env=False) as client,
+            httpx.AsyncClient(base_url=url, verify=trusted, trust_env=False, timeout=LONG_S) as client,
         ):
             address = httpx.URL(url).host, httpx.URL(url).port or 0
             streams = await asyncio.open_connection(*address, ssl=trusted)

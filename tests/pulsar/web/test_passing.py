@@ -102,7 +102,9 @@ async def test_responses_are_returned_unchanged(lab: Lab) -> None:
 async def test_one_callers_cookie_is_not_sent_for_another(lab: Lab) -> None:
     lab.admin.fixed["/login"] = (200, {"set-cookie": "session=1; Path=/"}, b"")
     await lab.get("/login")
-    async with httpx.AsyncClient(base_url=lab.client.base_url, trust_env=False, verify=False) as other:
+    async with httpx.AsyncClient(
+        base_url=lab.client.base_url, trust_env=False, verify=False, timeout=LONG_S
+    ) as other:
         await other.get(CLUSTERS)
     assert lab.admin.seen[-1].header("cookie") is None
 

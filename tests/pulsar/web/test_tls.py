@@ -9,6 +9,7 @@ import pytest
 from tests.pulsar.web.fake_admin import FakeAdmin
 from tests.pulsar.web.lab import TOPIC, FakeServices, config, serving
 from tests.real.certificates import Authority
+from tests.waiting import LONG_S
 
 from sluicegate.config.models import ClientTls
 from sluicegate_pulsar.web.site import PulsarSite
@@ -26,7 +27,7 @@ async def test_both_sides_may_speak_tls(tmp_path: Path) -> None:
         site = PulsarSite(config(admin_url), services)
         async with (
             serving(site, own) as url,
-            httpx.AsyncClient(base_url=url, verify=trusted, trust_env=False) as client,
+            httpx.AsyncClient(base_url=url, verify=trusted, trust_env=False, timeout=LONG_S) as client,
         ):
             admin.fixed["/admin"] = (302, {"location": f"{admin_url}/admin/v2/clusters"}, b"")
             assert (await client.get("/admin")).headers["location"] == f"{url}/admin/v2/clusters"
@@ -44,7 +45,10 @@ async def test_a_broker_with_another_certificate_is_rejected(
     admin = FakeAdmin()
     async with serving(admin, ClientTls(cert=str(stranger.certificate), key=str(stranger.key))) as admin_url:
         site = PulsarSite(config(admin_url), services)
-        async with serving(site) as url, httpx.AsyncClient(base_url=url, verify=False) as client:
+        async with (
+            serving(site) as url,
+            httpx.AsyncClient(base_url=url, verify=False, timeout=LONG_S) as client,
+        ):
             answer = await client.get("/admin/v2/clusters")
         await site.close()
     assert answer.status_code == 502

@@ -69,6 +69,7 @@ class JavaFamily:
             text=True,
         )
         self._numbers = itertools.count(1)
+        self._writing = threading.Lock()
         self._events: dict[int, list[Event]] = defaultdict(list)
         self._reader = threading.Thread(target=self._read, name="java clients", daemon=True)
         self._reader.start()
@@ -174,8 +175,9 @@ class JavaFamily:
         number = number or next(self._numbers)
         stream = self._process.stdin
         assert stream is not None
-        stream.write(json.dumps({"id": number, "do": what, **fields}) + "\n")
-        stream.flush()
+        with self._writing:
+            stream.write(json.dumps({"id": number, "do": what, **fields}) + "\n")
+            stream.flush()
         return number, self._events[number]
 
     def _read(self) -> None:
