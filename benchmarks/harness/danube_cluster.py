@@ -105,8 +105,9 @@ class DanubeCluster:
         self.etcd = etcd
         self.ttl_s = ttl_s
         numbers = range(1, brokers + 1)
-        self.brokers = [Broker(number, etcd.url, ttl_s, directory) for number in numbers]
-        self.controllers = [Controller(n, etcd.url, ttl_s, directory) for n in range(1, controllers + 1)]
+        url = f"{etcd.url}?timeout=10s"  # starts do not repeat a call
+        self.brokers = [Broker(number, url, ttl_s, directory) for number in numbers]
+        self.controllers = [Controller(n, url, ttl_s, directory) for n in range(1, controllers + 1)]
 
     @property
     def parts(self) -> list[Part]:

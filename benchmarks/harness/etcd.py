@@ -73,7 +73,9 @@ class Etcd(Restartable):
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         command += ["--initial-cluster", ",".join(member.peer for member in self.cluster)]
-        command += ["--heartbeat-interval", str(_HEARTBEAT_MS), "--election-timeout", str(_ELECTION_MS)]
+        slower = 4 if len(self.cluster) > 1 else 1  # members that stand still for a moment keep their leader
+        command += ["--heartbeat-interval", str(slower * _HEARTBEAT_MS)]
+        command += ["--election-timeout", str(slower * _ELECTION_MS)]
         if self._tls is not None:
             command += ["--cert-file", self._tls.certificate, "--key-file", self._tls.key]
             if self._tls.client_ca is not None:

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+from tests.waiting import LONG_S
+
 PROGRAM = """
 import asyncio, os, sys, threading
 import sluicegate.cli, grpc, uvloop
@@ -33,6 +35,10 @@ def test_processes_start_while_etcd_is_queried(etcd_url: str) -> None:
     """Without `sluicegate.cli` gRPC tells at each start that it skips its handlers, and some starts fail."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GRPC_ENABLE")}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, etcd_url], env=environ, capture_output=True, text=True, check=False
+        [sys.executable, "-c", PROGRAM, f"{etcd_url}?timeout={LONG_S}s"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

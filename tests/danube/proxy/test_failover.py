@@ -15,7 +15,7 @@ from danube.topic_producer import TopicProducer
 from tests.danube.support.clients import consuming, danube_client, producing
 from tests.danube.support.gates import gate, on_topic
 from tests.danube.support.stored import A, B, assign, die, orphan, provide, stored_brokers
-from tests.waiting import until_so
+from tests.waiting import until_answered, until_so
 
 from sluicegate.model import Action, OperationKind
 from sluicegate.store.metadata import MemoryMetadata
@@ -47,6 +47,15 @@ async def fail_over(store: MemoryMetadata, topic: str, brokers: dict[int, Stored
     await assign(store, topic, brokers[B])
 
 
+async def notice(client: DanubeClient, url: str, topic: str) -> None:
+    """Return once a client knows that its connection to a dead broker is gone: it does not look up again."""
+    await until_answered(lambda: client.lookup_service.lookup_topic(url, topic), _is_unavailable)
+
+
+def _is_unavailable(error: Exception) -> bool:
+    return isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE
+
+
 async def hang(store: MemoryMetadata, topic: str, brokers: dict[int, StoredBroker]) -> None:
     """B gets a topic of A's, and A does not notice: its connections stay open."""
     for task in brokers[A]._tasks:
@@ -67,6 +76,7 @@ async def test_a_client_resumes_at_the_new_owner(
                 assert await consumer.take(1) == [b"before"]
             assert by.state(topic).producers
             await fail_over(store, topic, brokers)
+            await notice(client, by.url, topic)
             # the same client: all that it knows is the port of a broker that is dead
             async with producing(client, topic, "another") as producer, consuming(client, topic) as consumer:
                 await producer.send(b"after")
@@ -87,8 +97,8 @@ async def test_the_decision_log_records_the_new_owner(
         for _ in range(2):
             await client.lookup_service.lookup_topic(by.url, topic)
         await fail_over(store, topic, brokers)
-        for _ in range(2):
-            await client.lookup_service.lookup_topic(by.url, topic)
+        await notice(client, by.url, topic)
+        await client.lookup_service.lookup_topic(by.url, topic)
     kinds = OperationKind.OWNER_CHANGED
     rows = [row for row in by.sink.records if row.op.kind is kinds]
     assert [(row.op.topic, row.op.client) for row in rows] == [
@@ -160,6 +170,7 @@ async def test_without_resuming_a_producer_is_unknown_at_the_new_owner(
         await producer.send(b"before")
         await fail_over(store, topic, brokers)
         low = producer._producers[0]
+        await notice(client, low.connect_url, topic)
         await low._lookup_new_broker()
         await low._connect()
         with pytest.raises(grpc.aio.AioRpcError) as unknown:
@@ -181,7 +192,7 @@ async def test_clients_return_to_a_restarted_broker(
             await producer.send(b"before")
             own_port = producer._producers[0].connect_url
         await fail_over(store, topic, brokers)
-        await client.lookup_service.lookup_topic(own_port, topic)
+        await notice(client, own_port, topic)
         assert by.counters()["stood_in"] >= 1
         async with StoredBroker(store.another(), A, port=port) as again:
             await orphan(store, topic, B)

@@ -8,7 +8,6 @@ from danube import DanubeClient
 from tests.danube.failover.real.support.watching import Durable, until_at, until_some_key
 from tests.danube.failover.real.support.world import World
 from tests.danube.support.clients import consuming, danube_client, producing
-from tests.waiting import LONG_S
 
 from sluicegate.model import Level
 from sluicegate.store.metadata import MetadataStore
@@ -28,7 +27,7 @@ async def provision(store: MetadataStore, topic: str, world: World) -> None:
 def set_policy(world: World, topic: str, field: str, value: int) -> None:
     """Set a policy where the gateway has its policies, and wait until it is in force."""
     before = world.gate.output().count("policies changed broker=")
-    policies = sluicegate_metadata_store(f"{world.store_url}?timeout={LONG_S}s")
+    policies = sluicegate_metadata_store(world.store_url)
     assert policies is not None
     policies.set(Level.TOPIC, topic, field, value, "test")
     policies.close()

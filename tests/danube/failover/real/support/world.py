@@ -47,7 +47,7 @@ class World:
     @property
     def store_url(self) -> str:
         """Where the gateway has its policies: in the same etcd."""
-        return f"{self.etcd.url}/sluicegate-policies"
+        return f"{self.etcd.url}/sluicegate-policies?timeout=10s"
 
     @property
     def brokers(self) -> list[Broker]:
