@@ -82,13 +82,17 @@ class Fleet:
         gateway.start()
         assert gateway.ready.startswith("sluicegate ready"), gateway.errors.read_text()
         pids = {each.pid: list[socket.socket]() for each in gateway.all_workers()}
-        for _ in range(workers):
-            client = socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S)
-            self._stack.enter_context(client)
-            client.sendall(b"here\n")
-            assert client.recv(100) == b"here\n"
-            client.settimeout(0.001)
-            self.clients[server_of(client, pids)] = client
+        until(lambda: self._connect(gateway, pids), "each worker has a client")
+
+    def _connect(self, gateway: Gateway, pids: dict[int, list[socket.socket]]) -> bool:
+        """Connect one more client; whether each worker has one, as one that stands still gets none."""
+        client = socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S)
+        self._stack.enter_context(client)
+        client.sendall(b"here\n")
+        assert client.recv(100) == b"here\n"
+        client.settimeout(0.001)
+        self.clients[server_of(client, pids)] = client
+        return self.clients.keys() >= pids.keys()
 
     def values(self, metric: str) -> list[float]:
         """At each gateway; of several workers the largest."""

