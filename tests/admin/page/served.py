@@ -22,8 +22,11 @@ HOSTILE = (
 )
 
 
-def snapshot(now_s: float, names: Sequence[str]) -> dict[str, Any]:
-    """What a busy worker tells: totals that grow, and names that its clients chose."""
+def snapshot(began_s: float, now_s: float, names: Sequence[str]) -> dict[str, Any]:
+    """What a busy worker tells: totals that grow, and names that its clients chose.
+
+    :param began_s: when the first requests that are held came.
+    """
     made: dict[str, Any] = {**SNAPSHOT, "topics": {}}
     for place, name in enumerate(("orders.eu", "orders.us", "payments.cards", *names)):
         sent = int(now_s % 100_000 * 100 * (place + 1))
@@ -32,7 +35,7 @@ def snapshot(now_s: float, names: Sequence[str]) -> dict[str, Any]:
         used = round((62 - 7 * place) * (1 + 0.5 * math.sin(now_s / (17 + 6 * place) + place)), 1)
         use = {**sample["use"]["max_publish_rate"], "used_1s": used, "in_force": 100}
         made["topics"][name] = {**sample, "use": {"max_publish_rate": use}}
-    since_ms = int(now_s * 1000) - 2_500
+    since_ms = int(began_s * 1000) - 2_500
     held = {"operation": "publish", "principal": "User:ann", "policy": "max_publish_rate"}
     made["held"] = [
         {**held, "client": name, "topic": name, "since_ms": since_ms - 700 * place}
@@ -47,10 +50,11 @@ class Busy(Supervised):
     def __init__(self, directory: Path, names: Sequence[str]) -> None:
         super().__init__(directory)
         self._names = names
+        self._began_s = time.time_ns() / 1e9
 
     def snapshots(self) -> list[Mapping[str, Any]]:
         """Of a busy worker."""
-        return [snapshot(time.time_ns() / 1e9, self._names)]
+        return [snapshot(self._began_s, time.time_ns() / 1e9, self._names)]
 
     def facts(self, broker: str) -> Mapping[str, str]:
         """A factor, and an adaptive controller with a hostile topic."""
