@@ -232,8 +232,9 @@ def test_a_run_of_danube_ends_with_its_report(
     line = re.search(r"played  danube proxy: 3 attached, (.+)", shown)
     assert line is not None
     counts = {what: int(count) for count, what in re.findall(r"(\d+) (\w+)", line[1])}
-    assert counts["sent"] == counts["acknowledged"] + counts["refused"]
-    assert counts["received"] == counts["acknowledged"] > 0
+    late = counts.get("without", 0)  # as a process stood still at the end
+    assert counts["sent"] == counts["acknowledged"] + counts["refused"] + late
+    assert 0 < counts["acknowledged"] <= counts["received"] <= counts["acknowledged"] + late
     assert counts["refused"] > 0
     assert "danube interceptor (reference broker, not Danube)" in shown
     assert "+ exact" in shown

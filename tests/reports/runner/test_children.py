@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import LONG_S
 
 from sluicegate_reports.runner.brokers.processes import UnavailableError
 from sluicegate_reports.runner.children import ClockOffset, Talker, clock_offset
@@ -19,7 +20,7 @@ async def test_a_process_that_ends_is_reported_with_its_last_output(tmp_path: Pa
         "the gateway", "sluicegate_reports.runner.host", ["/nowhere.json"], tmp_path / "log"
     ) as gate:
         with pytest.raises(UnavailableError, match=r"the gateway ended; its last words: .*FileNotFoundError"):
-            await gate.hear("ready", 30)
+            await gate.hear("ready", LONG_S)
 
 
 async def test_a_process_that_is_silent_is_ended(tmp_path: Path) -> None:

@@ -60,10 +60,12 @@ def test_a_system_of_a_package_is_played_by_its_clients_through_the_proxy(tmp_pa
     (arm,) = made.run.facts.arms
     assert (arm.system, arm.door, arm.missing) == ("courier", "proxy", "")
     events = Counter((row["client"], row["event"]) for row in made.observations(door="proxy"))
-    sent = events["anna", "sent"]
-    assert sent
-    assert events["anna", "acknowledged"] == events["reader", "received"] == sent
-    assert events["bert", "refused"] == events["bert", "sent"] > 0
+    # Without an answer stays what was sent last, if a process stood still at the end.
+    answered, late = events["anna", "acknowledged"], events["anna", "failed"]
+    assert events["anna", "sent"] == answered + late
+    assert 0 < answered <= events["reader", "received"] <= answered + late
+    assert events["bert", "refused"] + events["bert", "failed"] == events["bert", "sent"]
+    assert events["bert", "refused"] > 0
     refused = made.decisions(action="reject")
     assert {(row["system"], row["policy"]) for row in refused} == {("courier", "max_message_size")}
     assert {trial.policy for trial in made.run.trials} == {"max_message_size"}
