@@ -19,8 +19,9 @@ log = logging.getLogger(__name__)
 _JOIN_NS = SECOND_NS
 """Time between two calls by which a member shows that it is there."""
 _ALONE_NS = 10 * SECOND_NS
-"""How long nobody else has joined under a name until it is one's own again: of two that do, who joins twice
-between two joins of the other hears nothing of it once."""
+"""How long the store tells of no other with the same name until this process is taken to be the only one.
+
+It does not tell who joins twice between two joins of the other."""
 _COMPARE_S = 10.0
 """Time between two looks at the policies of others; a second for each member if these are more."""
 _REST_S = 0.05

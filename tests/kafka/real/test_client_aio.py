@@ -110,13 +110,14 @@ async def test_a_message_that_waits_too_long_ends_as_a_time_out_and_is_not_store
     clients: Clients, new_topic: NewTopic, new_file: NewFile
 ) -> None:
     topic = new_topic("client")
-    file = new_file(topic, max_publish_rate=1)
-    async with clients.producer(file, request_timeout_ms=500) as producer:
-        await producer.send_and_wait(topic, b"first")
-        with pytest.raises(KafkaTimeoutError, match=r"held for 0\.5 s"):
+    file = new_file(topic, max_publish_rate_bytes=10)
+    first = bytes(100)  # takes what ten seconds give; the broker has four to answer
+    async with clients.producer(file, request_timeout_ms=4_000) as producer:
+        await producer.send_and_wait(topic, first)
+        with pytest.raises(KafkaTimeoutError, match=r"held for 4 s"):
             await producer.send(topic, b"second")
         async with clients.consumer(file, topic) as consumer:
-            assert await received(consumer, 1) == [b"first"]
+            assert await received(consumer, 1) == [first]
             end = await consumer.end_offsets([TopicPartition(topic, 0)])
             assert list(end.values()) == [1]
 

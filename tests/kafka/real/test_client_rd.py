@@ -116,15 +116,16 @@ def test_a_message_that_waits_too_long_ends_as_a_time_out_and_is_not_stored(
     clients: Clients, new_topic: NewTopic, new_file: NewFile
 ) -> None:
     topic = new_topic("client")
-    file = new_file(topic, max_publish_rate=1)
-    with clients.producer(file, message_timeout_ms=500, linger_ms=1) as producer:
-        producer.produce(topic, b"first")
-        with pytest.raises(KafkaException, match=r"held for 0\.5 s") as raised:
+    file = new_file(topic, max_publish_rate_bytes=10)
+    first = bytes(100)  # takes what ten seconds give; the broker has four to answer
+    with clients.producer(file, message_timeout_ms=4_000, linger_ms=1) as producer:
+        producer.produce(topic, first)
+        with pytest.raises(KafkaException, match=r"held for 4 s") as raised:
             producer.produce(topic, b"second")
         assert code_of(raised) == KafkaError._MSG_TIMED_OUT
         producer.flush()
     with clients.consumer(file, topic) as consumer:
-        assert received(consumer, 1) == [b"first"]
+        assert received(consumer, 1) == [first]
         assert consumer.get_watermark_offsets(TopicPartition(topic, 0)) == (0, 1)
 
 

@@ -96,9 +96,9 @@ class _Filling:
 
     async def _pause(self, late: KafkaProducer) -> "asyncio.Future[str]":
         """Fill it up to the hard limit and beyond; gives the answer to a message that comes only then."""
+        ended = self._pauses_ended()
         await self._fill(_BEYOND, self._is_paused, "the pause")
         answer = asyncio.ensure_future(refusal(late.publish(_SIZE)))
-        ended = self._pauses_ended()
 
         async def stayed() -> bool:
             return await self._is_paused() and self._pauses_ended() == ended
@@ -115,7 +115,7 @@ class _Filling:
         await self._course.hold("room again", _HOLD_S, self._is_open)
 
     def _pauses_ended(self) -> int:
-        """How often a pause has ended, if only for a moment because others deleted something."""
+        """How often a pause has ended, if only for a moment, which metrics of each second miss."""
         return (self._stage.directory / GATEWAY_LOG).read_text(errors="replace").count(_PAUSE_ENDS)
 
     async def _state(self) -> float | None:
