@@ -4,6 +4,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.harness.etcd import Etcd
@@ -73,6 +74,30 @@ def test_two_administrators_lose_no_update(etcd_url: str) -> None:
         assert [each.number for each in changes] == list(range(60, 0, -1)), "each change made a version"
         last = next(each.changes[0] for each in changes if each.changes[0].key.field == "both")
         assert layer.settings["both"].value == last.new
+
+
+def test_threads_of_one_process_take_turns(etcd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where etcd is slow, changes that interfere with each other all the time would end in an error."""
+    commit, done = SharedStore._commit, list[bool]()
+
+    async def noted(store: SharedStore, *given: Any) -> int | None:
+        version = await commit(store, *given)
+        done.append(version is not None)
+        return version
+
+    monkeypatch.setattr(SharedStore, "_commit", noted)
+    with opened(etcd_url) as store:
+
+        def write(topic: str) -> None:
+            for number in range(5):
+                store.set(Level.TOPIC, topic, RATE, number, "ann")
+
+        threads = [threading.Thread(target=write, args=(f"t{number}",)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert done == [True] * 20
 
 
 def test_the_history_is_bounded(etcd_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

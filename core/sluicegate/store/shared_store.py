@@ -65,6 +65,8 @@ class SharedStore(PolicyStore):
         self._name = name
         self._timeout_s = timeout_s
         self._loop = asyncio.new_event_loop()
+        self._turns = asyncio.Lock()
+        """Held by the change that is written."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="policy store", daemon=True)
         self._metadata: MetadataStore | None = None
         self._replica: Replica | None = None
@@ -206,14 +208,15 @@ class SharedStore(PolicyStore):
         return await self._retried(attempt)
 
     async def _retried(self, attempt: Callable[[int, Entry | None], Awaitable[int | None]]) -> int:
-        """Retry with the store's current version until no concurrent change interferes."""
-        deadline = monotonic() + _WRITING_S
-        while monotonic() < deadline:
-            last = await self._keys.get(self._counter)
-            version = await attempt(0 if last is None else int(last.value), last)
-            if version is not None:
-                return version
-            await asyncio.sleep(random.uniform(0, _PAUSE_S))  # noqa: S311 - jitter
+        """Retry with the store's current version until no concurrent change of another process interferes."""
+        async with self._turns:  # changes of this process do not interfere with each other
+            deadline = monotonic() + _WRITING_S
+            while monotonic() < deadline:
+                last = await self._keys.get(self._counter)
+                version = await attempt(0 if last is None else int(last.value), last)
+                if version is not None:
+                    return version
+                await asyncio.sleep(random.uniform(0, _PAUSE_S))  # noqa: S311 - jitter
         raise StoreError(f"{self._name} has too many concurrent changes", "try again")
 
     async def _commit(
