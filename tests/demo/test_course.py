@@ -92,9 +92,11 @@ def test_ballast_takes_real_room_and_gives_it_back(
     if not has_fallocate:
         monkeypatch.delattr(os, "posix_fallocate", raising=False)
     ballast = Ballast(tmp_path)
-    monkeypatch.setattr(
-        volume, "free_bytes", lambda _directory: 100 * MIB - ballast.size
-    )  # nobody else writes
+
+    def free_bytes(_directory: Path) -> int:
+        return 100 * MIB - ballast.size
+
+    monkeypatch.setattr(volume, "free_bytes", free_bytes)  # other programs fill the real volume, too
     ballast.leave(200 * MIB)
     assert ballast.size == 0
     for least in (96, 92):

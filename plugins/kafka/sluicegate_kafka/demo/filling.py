@@ -141,12 +141,6 @@ def _judge(seen: Seen, log: TopicLog) -> Observation:
         return Observation(Verdict.DIFFERENT, seen.text, seen.error, drawn)
     segments = [Segment(log, each, _BURST_S, _AT_ONCE) for each in seen.facts["segments"]]
     judged = [_paused(each) if each.report["name"] == "pause" else each.judge() for each in segments]
-    factors = [row["factor"] for row in log.of("publish", "delay", "storage_quota")]
-    has_paused = worst(judged).verdict is Verdict.UNSATURATED or 0.0 in factors
-    if not has_paused:
-        judged.append(
-            Observation(Verdict.DIFFERENT, "no row delay by storage_quota with factor 0 in the decision log")
-        )
     text = "; ".join([*(each.text for each in judged), seen.text])
     return Observation(worst(judged).verdict, text, chart=drawn)
 
@@ -156,6 +150,9 @@ def _paused(segment: Segment) -> Observation:
     text = f"pause: {count:.0f} messages passed"
     if count and not segment.report["held"]:
         return Observation(Verdict.UNSATURATED, f"{text}, but the volume had room again meanwhile")
+    if all(row["factor"] > 0 for row in segment.log.of("publish", "delay", "storage_quota")):
+        text += ", no row delay by storage_quota with factor 0 in the decision log"
+        return Observation(Verdict.DIFFERENT, text)
     return Observation(Verdict.DIFFERENT if count else Verdict.RIGHT, text)
 
 
