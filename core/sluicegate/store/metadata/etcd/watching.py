@@ -53,7 +53,6 @@ class Watch:
             member = self._connection.member
             try:
                 await self._connection.log_in()
-                member = self._connection.member
                 call = self._connection.stream(WATCH)
                 await self._create(call)
                 self._retries.reset()
