@@ -5,8 +5,8 @@ import re
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -154,16 +154,25 @@ class GateProcess:
 
         :raises TimeoutError: if they are not in force in time.
         """
+        with self.taking():
+            self.change(policies)
+
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """Wait, at the end of the block, until policies that are changed within it are in force.
+
+        :raises TimeoutError: if they are not in time.
+        """
 
         # Its own words: metrics may still tell of the change before this one, and so may the worker.
         def sent() -> list[str]:
             return _SENT.findall(self.output())
 
         before = len(sent())
-        self.change(policies)
+        yield
         self.eventually(
             lambda: len(sent()) > before and _TAKEN.findall(self.output())[-1:] == sent()[-1:],
-            "the file is in force",
+            "the policies are in force",
         )
 
     def change(self, policies: Policies) -> None:
