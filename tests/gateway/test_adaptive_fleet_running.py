@@ -14,9 +14,9 @@ import pytest
 from benchmarks.harness.redis import RedisServer, why_no_redis
 from tests.gateway.lab import closed_port
 from tests.gateway.running import Gateway, echoing
-from tests.gateway.test_several_workers import metrics, server_of
+from tests.gateway.test_several_workers import Clients, metrics
 from tests.real.needs import need
-from tests.waiting import LONG_S, until
+from tests.waiting import until
 
 ADAPTIVE = """\
   broker:
@@ -81,18 +81,11 @@ class Fleet:
         self.gateways.append(gateway)
         gateway.start()
         assert gateway.ready.startswith("sluicegate ready"), gateway.errors.read_text()
-        pids = {each.pid: list[socket.socket]() for each in gateway.all_workers()}
-        until(lambda: self._connect(gateway, pids), "each worker has a client")
-
-    def _connect(self, gateway: Gateway, pids: dict[int, list[socket.socket]]) -> bool:
-        """Connect one more client; whether each worker has one, as one that stands still gets none."""
-        client = socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S)
-        self._stack.enter_context(client)
-        client.sendall(b"here\n")
-        assert client.recv(100) == b"here\n"
-        client.settimeout(0.001)
-        self.clients[server_of(client, pids)] = client
-        return self.clients.keys() >= pids.keys()
+        clients = Clients(gateway, self._stack)
+        clients.spread(1)
+        for pid, (client,) in clients.by_worker.items():
+            client.settimeout(0.001)
+            self.clients[pid] = client
 
     def values(self, metric: str) -> list[float]:
         """At each gateway; of several workers the largest."""

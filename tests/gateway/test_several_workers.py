@@ -69,7 +69,11 @@ class Clients:
         self.by_worker[pid].append(client)
         return pid
 
-    def are_enough(self, each: int) -> bool:
+    def spread(self, each: int) -> None:
+        """Return once each worker has so many clients."""
+        until(lambda: self._are_enough(each), "each worker has its clients")
+
+    def _are_enough(self, each: int) -> bool:
         """Connect one more if a worker has too few, as one that has stood still for a second gets none."""
         while min(len(served) for served in self.by_worker.values()) < each:
             served = self.by_worker[self.connect()]
@@ -100,7 +104,7 @@ def clients_of_both(gateway: Gateway, each: int = 3) -> Iterator[Clients]:
     """Clients that are spread evenly over two workers."""
     with ExitStack() as stack:
         clients = Clients(gateway, stack)
-        until(lambda: clients.are_enough(each))
+        clients.spread(each)
         yield clients
 
 

@@ -14,7 +14,7 @@ from benchmarks.harness.redis import RedisServer, why_no_redis
 from tests.features.storage_quota.conftest import PrometheusDouble
 from tests.gateway.lab import closed_port
 from tests.gateway.running import Gateway, echoing
-from tests.gateway.test_several_workers import metrics, server_of
+from tests.gateway.test_several_workers import Clients, metrics
 from tests.real.needs import need
 from tests.waiting import LONG_S, until
 
@@ -50,17 +50,10 @@ class Fleet:
         self.gateways.append(gateway)
         gateway.start()
         assert gateway.ready.startswith("sluicegate ready")
-        pids = {each.pid: list[socket.socket]() for each in gateway.all_workers()}
-        until(lambda: self._connect(gateway, pids), "each worker has a client")
-
-    def _connect(self, gateway: Gateway, pids: dict[int, list[socket.socket]]) -> bool:
-        """Connect one more client; whether each worker has one, as one that stands still gets none."""
-        client = socket.create_connection(("127.0.0.1", gateway.port), timeout=LONG_S)
-        self._stack.enter_context(client)
-        client.sendall(b"here\n")
-        assert client.recv(100) == b"here\n"
-        self.clients[server_of(client, pids)] = client
-        return self.clients.keys() >= pids.keys()
+        clients = Clients(gateway, self._stack)
+        clients.spread(1)
+        for pid, (client,) in clients.by_worker.items():
+            self.clients[pid] = client
 
     def use(self, used: int) -> None:
         """So many bytes of 100 are in use."""
