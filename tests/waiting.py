@@ -11,6 +11,8 @@ from typing import TypeVar
 T = TypeVar("T")
 LONG_S = 600
 """For every time-out that a test must name and that must never be reached. A shorter wait costs no more."""
+AIOKAFKA_SESSION_MS = 60_000
+"""Of members of groups: aiokafka's own 10 s end while a busy machine runs something else."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.05
 """Looking costs time, too: what has not happened for long is looked for less often, and at most a third
 of the time goes into it, as a slow machine needs the rest for what is waited for."""

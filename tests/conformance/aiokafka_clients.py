@@ -13,6 +13,7 @@ from aiokafka.errors import (
 )
 from tests.conformance.kafka_messages import PARTITION, decoded, encoded, group
 from tests.conformance.policing import Policed
+from tests.waiting import AIOKAFKA_SESSION_MS
 
 from sluicegate.testing.conformance.door import Received, RefusedByDoor, Sample
 
@@ -38,9 +39,12 @@ class AiokafkaDoor(Policed):
 
     async def consumer(self, topic: str, subscription: str, name: str, principal: str) -> "_Consumer":
         """The member of a group, which it has joined."""
-        of_member = {"group_id": group(topic, subscription), "auto_offset_reset": "earliest"}
-        patient = {"session_timeout_ms": 60_000}  # its own 10 s end while a busy machine runs something else
-        made = self._consumer(topic, client_id=name, **of_member, **patient, **self._options)
+        of_member = {
+            "group_id": group(topic, subscription),
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": AIOKAFKA_SESSION_MS,
+        }
+        made = self._consumer(topic, client_id=name, **of_member, **self._options)
         try:
             await made.start()
         except GroupAuthorizationFailedError as error:

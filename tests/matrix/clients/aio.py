@@ -1,4 +1,4 @@
-"""aiokafka at its defaults: each producer and each consumer is a client."""
+"""aiokafka at its defaults, but for longer sessions: each producer and each consumer is a client."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,6 +7,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
+from tests.waiting import AIOKAFKA_SESSION_MS
 
 from sluicegate.demo.clients import RefusedError, words
 from sluicegate_kafka.demo.clients import KafkaConsumer
@@ -29,11 +30,11 @@ class AiokafkaClient:
     ) -> "AiokafkaConsumer":
         """A member of a group, or a reader of the first partition."""
         options: dict[str, Any] = {"bootstrap_servers": self._address, "auto_offset_reset": "earliest"}
-        options["session_timeout_ms"] = 60_000  # its own 10 s end while a busy machine runs something else
         if alone:
             made = AIOKafkaConsumer(**options)
             made.assign([TopicPartition(topic, 0)])
         else:
+            options["session_timeout_ms"] = AIOKAFKA_SESSION_MS
             made = AIOKafkaConsumer(topic, group_id=subscription, **options)
         found = AiokafkaConsumer(made)
         try:

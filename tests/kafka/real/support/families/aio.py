@@ -19,10 +19,9 @@ from tests.kafka.real.support.families.base import (
     wall_ms,
 )
 from tests.kafka.real.support.history import ClientLog, Entry
+from tests.waiting import AIOKAFKA_SESSION_MS
 
 T = TypeVar("T")
-_SESSION_MS = 60_000
-"""As Java's and more: aiokafka's own 10 s end while a busy machine runs something else."""
 _NAMES = {"batch.size": "max_batch_size", "compression.type": "compression_type"}
 
 
@@ -75,7 +74,7 @@ class AiokafkaFamily:
             "bootstrap_servers": bootstrap,
             "group_id": group or None,
             "auto_offset_reset": "earliest",
-            "session_timeout_ms": _SESSION_MS,
+            "session_timeout_ms": AIOKAFKA_SESSION_MS,
         }
         return AiokafkaMember(self, topics, options | _options(settings))
 
