@@ -130,13 +130,11 @@ def test_unloads(web: httpx.Client, own_broker: Running) -> None:
 
 
 def test_needs_a_token_if_the_broker_requires_one() -> None:
-    with running(Settings(tokens={"secret": "alice"})) as broker:
+    with running(Settings(tokens={"secret": "alice"})) as broker, httpx.Client(timeout=LONG_S) as web:
         url = f"{broker.admin_url}/admin/v2/clusters"
-        assert httpx.get(url, timeout=LONG_S).status_code == 401
-        assert httpx.get(url, headers={"Authorization": "Bearer wrong"}, timeout=LONG_S).status_code == 401
-        assert httpx.get(url, headers={"Authorization": "Bearer secret"}, timeout=LONG_S).json() == [
-            "reference"
-        ]
+        assert web.get(url).status_code == 401
+        assert web.get(url, headers={"Authorization": "Bearer wrong"}).status_code == 401
+        assert web.get(url, headers={"Authorization": "Bearer secret"}).json() == ["reference"]
 
 
 def test_wrong_names_and_paths(web: httpx.Client) -> None:
