@@ -247,14 +247,18 @@ class MainLoop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self.loop.run_forever)
+        self._ending = asyncio.Event()
+        self._thread = Thread(target=self._run)
         self._thread.start()
 
     def end(self) -> None:
         if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop.call_soon_threadsafe(self._ending.set)
             self._thread.join()
-            self.loop.close()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:  # cancels calls that are under way
+            runner.run(self._ending.wait())
 
 
 @pytest.fixture
@@ -265,7 +269,7 @@ def main_loop() -> Iterator[MainLoop]:
 
 
 @pytest.fixture
-def lab() -> Iterator[Lab]:
+def lab(main_loop: MainLoop) -> Iterator[Lab]:  # its threads end before the loop that they call
     lab = Lab()
     yield lab
     for thread in lab.threads:
@@ -286,8 +290,8 @@ def test_of_two_threads_of_tasks_one_runs_a_shared_task(lab: Lab, main_loop: Mai
         until(lambda: shares[0].runs > 3 and len(shares[1].calls) > 3)
         assert shares[1].runs == 0
         assert [each.value("sluicegate_task_leads", "work") for each in labs] == [1, 0]
-        asyncio.run_coroutine_threadsafe(stores[0].leave(), main_loop.loop).result(LONG_S)
         lab.threads[0].stop()
+        asyncio.run_coroutine_threadsafe(stores[0].leave(), main_loop.loop).result(LONG_S)
         until(lambda: shares[1].runs > 0)
         assert other_lab.value("sluicegate_task_leads", "work") == 1
         assert labs[0].failures == labs[1].failures == []
