@@ -3,9 +3,9 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
-from threading import Thread
 
 import pytest
+from tests.loops import LoopThread
 from tests.runtime.test_tasks import Lab
 from tests.waiting import LONG_S, until
 
@@ -242,41 +242,23 @@ async def test_a_worker_that_starts_waits_for_what_the_leader_finds_first() -> N
 # -- the tasks' thread and the worker's event loop -----------------------------------------------------
 
 
-class MainLoop:
-    """An event loop in a thread of its own, as a worker's is another one than that of its tasks."""
-
-    def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self._ending = asyncio.Event()
-        self._thread = Thread(target=self._run)
-        self._thread.start()
-
-    def end(self) -> None:
-        if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self._ending.set)
-            self._thread.join()
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:  # cancels calls that are under way
-            runner.run(self._ending.wait())
-
-
 @pytest.fixture
-def main_loop() -> Iterator[MainLoop]:
-    made = MainLoop()
+def main_loop() -> Iterator[LoopThread]:
+    """As a worker's, which is another one than that of its tasks."""
+    made = LoopThread("worker")
     yield made
     made.end()
 
 
 @pytest.fixture
-def lab(main_loop: MainLoop) -> Iterator[Lab]:  # its threads end before the loop that they call
+def lab(main_loop: LoopThread) -> Iterator[Lab]:  # its threads end before the loop that they call
     lab = Lab()
     yield lab
     for thread in lab.threads:
         thread.stop()
 
 
-def test_of_two_threads_of_tasks_one_runs_a_shared_task(lab: Lab, main_loop: MainLoop) -> None:
+def test_of_two_threads_of_tasks_one_runs_a_shared_task(lab: Lab, main_loop: LoopThread) -> None:
     budgets = MemoryBudgets(200_000, 3_000_000)
     stores = [Store(budgets, name) for name in "ab"]
     shares = [Share(name) for name in "ab"]
@@ -291,7 +273,7 @@ def test_of_two_threads_of_tasks_one_runs_a_shared_task(lab: Lab, main_loop: Mai
         assert shares[1].runs == 0
         assert [each.value("sluicegate_task_leads", "work") for each in labs] == [1, 0]
         lab.threads[0].stop()
-        asyncio.run_coroutine_threadsafe(stores[0].leave(), main_loop.loop).result(LONG_S)
+        main_loop.run(stores[0].leave()).result(LONG_S)
         until(lambda: shares[1].runs > 0)
         assert other_lab.value("sluicegate_task_leads", "work") == 1
         assert labs[0].failures == labs[1].failures == []
@@ -299,7 +281,7 @@ def test_of_two_threads_of_tasks_one_runs_a_shared_task(lab: Lab, main_loop: Mai
         other_lab.threads[0].stop()
 
 
-def test_found_is_asked_once_what_the_run_applied_has_taken_effect(lab: Lab, main_loop: MainLoop) -> None:
+def test_found_is_asked_once_what_the_run_applied_has_taken_effect(lab: Lab, main_loop: LoopThread) -> None:
     value = 0
 
     class Applied(Share):
@@ -321,7 +303,7 @@ def test_found_is_asked_once_what_the_run_applied_has_taken_effect(lab: Lab, mai
     assert turn.findings == "1"
 
 
-def test_a_worker_whose_loop_has_ended_runs_its_tasks_for_itself(lab: Lab, main_loop: MainLoop) -> None:
+def test_a_worker_whose_loop_has_ended_runs_its_tasks_for_itself(lab: Lab, main_loop: LoopThread) -> None:
     main_loop.end()
     share = Share("a")
     store = Store(MemoryBudgets(200_000, 3_000_000), "a")
@@ -333,7 +315,7 @@ def test_a_worker_whose_loop_has_ended_runs_its_tasks_for_itself(lab: Lab, main_
     assert lab.failures == []
 
 
-async def test_a_loop_that_ends_during_a_call_is_a_store_that_is_away(main_loop: MainLoop) -> None:
+async def test_a_loop_that_ends_during_a_call_is_a_store_that_is_away(main_loop: LoopThread) -> None:
     class Hanging(Store):
         async def attend(self, task: str, report: str, lease: float) -> Turn:
             raise asyncio.CancelledError  # as a loop does to what runs on it when it ends
@@ -343,7 +325,7 @@ async def test_a_loop_that_ends_during_a_call_is_a_store_that_is_away(main_loop:
         await turns.attend("t", "", 5)
 
 
-def test_a_task_that_shares_nothing_runs_everywhere(lab: Lab, main_loop: MainLoop) -> None:
+def test_a_task_that_shares_nothing_runs_everywhere(lab: Lab, main_loop: LoopThread) -> None:
     runs = []
 
     async def run() -> None:

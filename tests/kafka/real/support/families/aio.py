@@ -1,11 +1,9 @@
 """aiokafka, on an event loop of its own."""
 
 import asyncio
-import threading
-from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
@@ -19,9 +17,9 @@ from tests.kafka.real.support.families.base import (
     wall_ms,
 )
 from tests.kafka.real.support.history import ClientLog, Entry
+from tests.loops import LoopThread
 from tests.waiting import AIOKAFKA_SESSION_MS
 
-T = TypeVar("T")
 _NAMES = {"batch.size": "max_batch_size", "compression.type": "compression_type"}
 
 
@@ -35,15 +33,8 @@ class AiokafkaFamily:
     name = "aiokafka"
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """End the loop."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(ANSWER_S)
-        self._loop.close()
+        loop = LoopThread("aiokafka")
+        self.run, self.close = loop.run, loop.end
 
     def publish(
         self,
@@ -81,10 +72,6 @@ class AiokafkaFamily:
     def commit(self, bootstrap: str, topic: str, group: str, offset: int) -> str:
         """As `Family.commit`."""
         return self.run(_commit(bootstrap, TopicPartition(topic, 0), group, offset)).result(ANSWER_S)
-
-    def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Do something on the loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
 async def _publish(
