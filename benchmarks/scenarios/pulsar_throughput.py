@@ -38,6 +38,11 @@ def _produce_1k(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
     return _produce(bench, arm, messages=messages, message_bytes=1024, batched=True)
 
 
+def _produce_64k(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
+    messages = 500 if quick else 20_000
+    return _produce(bench, arm, messages=messages, message_bytes=64 * 1024, batched=False)
+
+
 def _produce_large(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
     messages = 500 if quick else 4_000
     return _produce(bench, arm, messages=messages, message_bytes=512 * 1024, batched=False)
@@ -60,6 +65,12 @@ SCENARIOS = (
         "1 KiB, default batches: throughput, CPU per 100k, memory",
         _PRODUCING,
         _produce_1k,
+    ),
+    Scenario(
+        "pulsar-produce-64k",
+        "64 KiB, not batched: throughput, CPU per 100k, memory",
+        (HAPROXY, SLUICEGATE),
+        _produce_64k,
     ),
     Scenario(
         "pulsar-produce-large",
