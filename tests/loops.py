@@ -6,6 +6,8 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, TypeVar
 
+from tests.waiting import LONG_S
+
 T = TypeVar("T")
 
 
@@ -29,7 +31,8 @@ class LoopThread:
         """Cancel what is under way, and end the loop; idempotent."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._ending.set)
-            self._thread.join()
+            self._thread.join(LONG_S)
+            assert not self._thread.is_alive(), "something on the loop does not end when it is cancelled"
 
     def _run(self) -> None:
         # Unlike a loop that is stopped and closed, this leaves no call behind that was never awaited.
