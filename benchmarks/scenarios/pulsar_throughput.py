@@ -1,5 +1,7 @@
 """Produce to and consume from Pulsar as fast as possible: throughput and what it costs the proxy."""
 
+from collections.abc import Callable
+
 from benchmarks.harness.arms import Bench
 from benchmarks.harness.meter import Meter
 from benchmarks.harness.names import (
@@ -18,34 +20,16 @@ _CONSUMING = (DIRECT, HAPROXY, PULSAR_PROXY, SLUICEGATE, SLUICEGATE_DISPATCH)
 
 
 def _produce(
-    bench: Bench, name: str, *, messages: int, message_bytes: int, batched: bool
-) -> dict[str, float]:
-    arm = bench.pulsar.arm(name)
-    with bench.pulsar.fresh_topic() as topic:
-        meter = Meter(arm.proxy)
-        speed = publish(arm.route, topic, messages=messages, message_bytes=message_bytes, batched=batched)
-        return {"messages_per_s": speed} | meter.per_100k(messages)
+    message_bytes: int, *, messages: int, quick_messages: int, batched: bool = False
+) -> Callable[[Bench, str, bool], dict[str, float]]:
+    def measure(bench: Bench, name: str, quick: bool) -> dict[str, float]:
+        arm, sent = bench.pulsar.arm(name), quick_messages if quick else messages
+        with bench.pulsar.fresh_topic() as topic:
+            meter = Meter(arm.proxy)
+            speed = publish(arm.route, topic, messages=sent, message_bytes=message_bytes, batched=batched)
+            return {"messages_per_s": speed} | meter.per_100k(sent)
 
-
-def _produce_100(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
-    # The CPU clock of a process counts hundredths of a second: here they are half a percent of what is used.
-    messages = 20_000 if quick else 400_000
-    return _produce(bench, arm, messages=messages, message_bytes=100, batched=False)
-
-
-def _produce_1k(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
-    messages = 20_000 if quick else 200_000
-    return _produce(bench, arm, messages=messages, message_bytes=1024, batched=True)
-
-
-def _produce_64k(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
-    messages = 500 if quick else 20_000
-    return _produce(bench, arm, messages=messages, message_bytes=64 * 1024, batched=False)
-
-
-def _produce_large(bench: Bench, arm: str, quick: bool) -> dict[str, float]:
-    messages = 500 if quick else 4_000
-    return _produce(bench, arm, messages=messages, message_bytes=512 * 1024, batched=False)
+    return measure
 
 
 def _consume(bench: Bench, name: str, quick: bool) -> dict[str, float]:
@@ -58,25 +42,29 @@ def _consume(bench: Bench, name: str, quick: bool) -> dict[str, float]:
 
 SCENARIOS = (
     Scenario(
-        "pulsar-produce-100", "100 B, not batched: throughput, CPU per 100k, memory", _PRODUCING, _produce_100
+        "pulsar-produce-100",
+        "100 B, not batched: throughput, CPU per 100k, memory",
+        _PRODUCING,
+        # The CPU clock of a process counts hundredths of a second: half a percent of what is used here.
+        _produce(100, messages=400_000, quick_messages=20_000),
     ),
     Scenario(
         "pulsar-produce-1k",
         "1 KiB, default batches: throughput, CPU per 100k, memory",
         _PRODUCING,
-        _produce_1k,
+        _produce(1024, messages=200_000, quick_messages=20_000, batched=True),
     ),
     Scenario(
         "pulsar-produce-64k",
         "64 KiB, not batched: throughput, CPU per 100k, memory",
         (HAPROXY, SLUICEGATE),
-        _produce_64k,
+        _produce(64 * 1024, messages=20_000, quick_messages=500),
     ),
     Scenario(
         "pulsar-produce-large",
         "512 KiB, not batched: throughput, CPU per 100k, memory",
         (HAPROXY, SLUICEGATE),
-        _produce_large,
+        _produce(512 * 1024, messages=4_000, quick_messages=500),
     ),
     Scenario("pulsar-consume", "100 B, not batched: throughput, CPU per 100k, memory", _CONSUMING, _consume),
 )
